@@ -1,0 +1,47 @@
+"""The Policy protocol, and the rules that every answer must keep."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from policies.model import NOT_OFFERED, Candidate, Form, Selection, Situation
+
+
+class Policy(Protocol):
+    """Chooses a form for every item of a situation. Deterministic: same situation, same selection."""
+
+    name: str
+
+    def select(self, situation: Situation) -> Selection: ...
+
+
+class ContractError(ValueError):
+    """A selection that breaks a rule. The proxy answers it with a bypass, never with an error."""
+
+
+def check(situation: Situation, selection: Selection) -> None:
+    """Raise `ContractError` naming the first rule that `selection` breaks.
+
+    The rules: one choice a candidate in order; only offered forms; pins in full; nothing below
+    full that the model has not seen in full; whole groups folded or absent, or not at all.
+    """
+    if len(selection.choices) != len(situation.candidates):
+        raise ContractError(f"{len(selection.choices)} choices for {len(situation.candidates)} candidates")
+    removed: dict[int, bool] = {}
+    for candidate, choice in zip(situation.candidates, selection.choices, strict=True):
+        if choice.id != candidate.id:
+            raise ContractError(f"choice {choice.id!r} stands where candidate {candidate.id!r} was expected")
+        if choice.form is not Form.FULL:
+            _check_reduced(candidate, choice.form)
+        is_removed = choice.form <= Form.FOLDED
+        if removed.setdefault(candidate.group, is_removed) != is_removed:
+            raise ContractError(f"group {candidate.group} is split at item {candidate.id!r}")
+
+
+def _check_reduced(candidate: Candidate, form: Form) -> None:
+    if candidate.is_pinned:
+        raise ContractError(f"pinned item {candidate.id!r} is not in full but {form.name}")
+    if not candidate.is_seen:
+        raise ContractError(f"item {candidate.id!r} is {form.name} before the model has seen it in full")
+    if candidate.costs[form] == NOT_OFFERED:
+        raise ContractError(f"item {candidate.id!r} has no form {form.name}")

@@ -1,0 +1,42 @@
+"""Every error the proxy raises by name.
+
+UndercliffError
+├── ConfigError      the operator's settings: names the key, its value and what to do
+├── NotUnderstood    a request body that no wire format can read: the request is passed through
+├── StoreError       the database cannot be read or written: requests go on, the gap is recorded
+└── UpstreamError    the provider could not be reached or broke off
+"""
+
+from __future__ import annotations
+
+
+class UndercliffError(Exception):
+    """Base of all. `hint` tells the operator what to do, in one line."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class ConfigError(UndercliffError):
+    """A setting that cannot work."""
+
+
+class NotUnderstood(UndercliffError):
+    """A body that is not this wire format's request."""
+
+
+class StoreError(UndercliffError):
+    """The store failed; `is_full` when for lack of space."""
+
+    def __init__(self, message: str, *, hint: str = "", is_full: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.is_full = is_full
+
+
+class UpstreamError(UndercliffError):
+    """No usable answer from upstream: `kind` is "connect", "timeout", "closed" or "protocol"."""
+
+    def __init__(self, message: str, *, kind: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.kind = kind
