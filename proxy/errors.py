@@ -2,7 +2,7 @@
 
 UndercliffError
 ├── ConfigError      the operator's settings: names the key, its value and what to do
-├── NotUnderstood    a request body that no wire format can read: the request is passed through
+├── NotUnderstoodError    a request body that no wire format can read: the request is passed through
 ├── StoreError       the database cannot be read or written: requests go on, the gap is recorded
 └── UpstreamError    the provider could not be reached or broke off
 """
@@ -22,7 +22,7 @@ class ConfigError(UndercliffError):
     """A setting that cannot work."""
 
 
-class NotUnderstood(UndercliffError):
+class NotUnderstoodError(UndercliffError):
     """A body that is not this wire format's request."""
 
 

@@ -43,7 +43,9 @@ class Store(Protocol):
         ...
 
     # -- identity ------------------------------------------------------------------------------
-    async def find_branches(self, tenant: str, keys: Sequence[tuple[str, bytes]], scope: str, limit: int = 32) -> list[BranchRow]:
+    async def find_branches(
+        self, tenant: str, keys: Sequence[tuple[str, bytes]], scope: str, limit: int = 32
+    ) -> list[BranchRow]:
         """Branches of `tenant` that a (kind, key) receipt leads to, most matches first, then those of
         `scope` (when given), newest first; and the parents of those found."""
         ...
@@ -99,6 +101,8 @@ class Store(Protocol):
         """Ids of the originals that a summary item stands for."""
         ...
 
-    async def search(self, query: str, *, tenant: str | None = None, conversation: str | None = None, limit: int = 20) -> list[tuple[StoredItem, float]]:
+    async def search(
+        self, query: str, *, tenant: str | None = None, conversation: str | None = None, limit: int = 20
+    ) -> list[tuple[StoredItem, float]]:
         """Literal full-text search; relevance 0–1 from rank."""
         ...

@@ -54,7 +54,7 @@ class WireFormat(Protocol):
     name: str
 
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Conversation:
-        """Read a request body. Raises `NotUnderstood`."""
+        """Read a request body. Raises `NotUnderstoodError`."""
         ...
 
     def encode(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> bytes:
@@ -70,7 +70,7 @@ class WireFormat(Protocol):
         ...
 
     def read_element(self, raw: bytes) -> Element:
-        """Decode one list element from its bytes. Raises `NotUnderstood`."""
+        """Decode one list element from its bytes. Raises `NotUnderstoodError`."""
         ...
 
     def reader(self, *, is_stream: bool, strip_usage: bool) -> ReplyReader: ...
