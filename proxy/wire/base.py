@@ -31,9 +31,11 @@ class ReplyReader(Protocol):
     `feed` returns the bytes to pass on: the same bytes, but for events that only the proxy
     asked for. `has_content` turns true with the first content-bearing event (or body byte of a
     non-streamed reply that is no error). `error` is the first error object met, as JSON bytes.
+    `is_done` turns true with the event that ends a stream: the terminal marker or terminal event.
     """
 
     has_content: bool
+    is_done: bool
     error: bytes
     at_event_boundary: bool
 

@@ -1,0 +1,144 @@
+"""Plans and windows: what a branch's window does beyond "as sent", applied to a request's items. Pure.
+
+A plan names items by id and carries the exact texts that stand for them, so that the same plan
+gives the same bytes on any replica and after any upgrade. It is applied only to items that are in
+the request: a fold counts only while every item it covers is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+
+import msgspec
+
+from policies.model import Form, Selection
+from proxy.core.records import Entry
+
+PLAN_VERSION = 1
+
+
+class Mask(msgspec.Struct, frozen=True, array_like=True):
+    """One reduced item: the texts that stand in place of its own, None where one stays as it is."""
+
+    form: int
+    texts: tuple[str | None, ...]
+    reason: str = ""
+
+
+class Fold(msgspec.Struct, frozen=True, array_like=True):
+    """A region that one digest item stands for. `item` is the digest's own item id."""
+
+    covers: tuple[str, ...]
+    item: str
+    text: str
+    reason: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True, array_like=True):
+    """Everything that a branch's windows do. Immutable; a change makes a new plan with a new id."""
+
+    masks: dict[str, Mask] = {}
+    fold: Fold | None = None
+    version: int = PLAN_VERSION
+
+    def held(self) -> dict[str, Form]:
+        """The form of every item that is not in full."""
+        forms = {item: Form(mask.form) for item, mask in self.masks.items()}
+        if self.fold is not None:
+            forms.update(dict.fromkeys(self.fold.covers, Form.FOLDED))
+        return forms
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.masks and self.fold is None
+
+
+EMPTY = Plan()
+_encoder = msgspec.msgpack.Encoder(order="sorted")
+_decoder = msgspec.msgpack.Decoder(Plan)
+
+
+def encode_plan(plan: Plan) -> bytes:
+    return _encoder.encode(plan)
+
+
+def decode_plan(data: bytes) -> Plan:
+    return _decoder.decode(data)
+
+
+def plan_id(branch: str, data: bytes) -> str:
+    return blake2b(branch.encode() + b"\0" + data, digest_size=12).hexdigest()
+
+
+class Slot(msgspec.Struct, frozen=True, array_like=True):
+    """One place of the outgoing list: a request item by index in its form, or the digest."""
+
+    index: int | None
+    item: str
+    form: Form
+    texts: tuple[str | None, ...] = ()
+    note: str = ""
+    reason: str = ""
+
+
+def applicable(plan: Plan, items: Sequence[str]) -> Plan:
+    """The plan as far as this request allows: without a fold that covers an item which is not here."""
+    if plan.fold is None or set(plan.fold.covers).issubset(items):
+        return plan
+    return Plan(masks=plan.masks, fold=None)
+
+
+def slots(plan: Plan, items: Sequence[str], absent: frozenset[str] = frozenset()) -> list[Slot]:
+    """The outgoing list. The digest stands where the first covered item stood."""
+    masks = plan.masks
+    covers = frozenset(plan.fold.covers) if plan.fold is not None else frozenset()
+    out: list[Slot] = []
+    has_digest = False
+    for index, item in enumerate(items):
+        if item in covers and plan.fold is not None:
+            if not has_digest:
+                fold = plan.fold
+                out.append(Slot(None, fold.item, Form.FOLDED, note=fold.text, reason=fold.reason))
+                has_digest = True
+            continue
+        if item in absent:
+            continue
+        mask = masks.get(item)
+        if mask is None:
+            out.append(Slot(index, item, Form.FULL))
+        else:
+            out.append(Slot(index, item, Form(mask.form), texts=mask.texts, reason=mask.reason))
+    return out
+
+
+def chosen_forms(selection: Selection) -> Iterator[tuple[str, Form, str]]:
+    """Id, form and reason of every choice below full."""
+    for choice in selection.choices:
+        if choice.form is not Form.FULL:
+            yield choice.id, choice.form, choice.reason
+
+
+def first_difference(old: Sequence[Entry], new: Sequence[Entry]) -> int:
+    """Index of the first entry that would break the provider's prefix cache; -1 when `new` only grew."""
+    for index, (before, after) in enumerate(zip(old, new, strict=False)):
+        if before.body != after.body:
+            return index
+    return len(new) if len(new) < len(old) else -1
+
+
+def common_prefix(old: Sequence[Entry], new: Sequence[Entry]) -> int:
+    """How many leading entries are equal."""
+    count = 0
+    for before, after in zip(old, new, strict=False):
+        if before.body != after.body or before.form != after.form or before.item != after.item:
+            break
+        count += 1
+    return count
+
+
+def merge_masks(masks: Mapping[str, Mask], new: Mapping[str, Mask]) -> dict[str, Mask]:
+    """Masks of both, newer ones winning."""
+    merged = dict(masks)
+    merged.update(new)
+    return merged

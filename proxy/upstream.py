@@ -1,0 +1,163 @@
+"""The HTTP client towards the provider. Never retries, never follows a redirect; foreign errors become ours."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import aiohttp
+import httpx
+import yarl
+from httpx_aiohttp import AiohttpTransport
+from httpx_aiohttp.transport import AiohttpResponseStream
+
+from proxy.core.headers import RawHeaders
+from proxy.errors import UpstreamError
+
+# What aiohttp would add by itself: the provider sees the client's own headers or none.
+_NO_AUTO_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+_READ_SIZE = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamOptions:
+    """Times in seconds. `keepalive_s` stays below the idle limit of common servers (5 s): a request
+    must never be written to a connection that the other side is about to close."""
+
+    connect_timeout_s: float = 10.0
+    read_timeout_s: float = 900.0
+    keepalive_s: float = 4.0
+    max_connections: int = 1000
+    trust_env: bool = False
+    verify_tls: bool = True
+
+
+class EngineTransport(AiohttpTransport):
+    """httpx's transport interface over aiohttp's engine.
+
+    Differs from the library's own transport in that the URL goes out exactly as given: its
+    percent-encoding is not normalised.
+    """
+
+    def __init__(self, options: UpstreamOptions) -> None:
+        super().__init__(verify=options.verify_tls, trust_env=options.trust_env)
+        self._options = options
+
+    def get_client(self) -> aiohttp.ClientSession:
+        options = self._options
+        context: ssl.SSLContext | bool = self.ssl_context
+        connector = aiohttp.TCPConnector(
+            limit=options.max_connections,
+            keepalive_timeout=options.keepalive_s,
+            ssl=context,
+            enable_cleanup_closed=False,
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=_NO_AUTO_HEADERS,
+            trust_env=options.trust_env,
+            read_bufsize=2 * _READ_SIZE,
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=options.connect_timeout_s, sock_read=options.read_timeout_s
+            ),
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if not isinstance(self.client, aiohttp.ClientSession):
+            self.client = self.get_client()
+        try:
+            data: bytes | AsyncIterator[bytes] | None = request.content or None
+        except httpx.RequestNotRead:
+            data = request.stream.__aiter__()  # type: ignore[union-attr]
+        url: str = request.extensions["raw_url"]
+        response = await self.client.request(
+            request.method,
+            yarl.URL(url, encoded=True),
+            headers=[(n.decode("latin-1"), v.decode("latin-1")) for n, v in request.extensions["raw_headers"]],
+            data=data,
+            allow_redirects=False,
+        )
+        return httpx.Response(
+            response.status,
+            headers=response.raw_headers,
+            stream=AiohttpResponseStream(response),
+            extensions={"reason_phrase": (response.reason or "").encode("latin-1", "replace"), "engine": response},
+        )
+
+
+class UpstreamResponse:
+    """A reply whose body has not been read yet. `aclose` is safe at any time and twice."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._engine: aiohttp.ClientResponse | None = response.extensions.get("engine")
+        self._iterator: AsyncIterator[bytes] | None = None
+        self.status = response.status_code
+        self.headers: RawHeaders = list(response.headers.raw)
+
+    async def read(self) -> bytes:
+        """The next body bytes as they arrive, still content-encoded; b"" at the end.
+
+        May be cancelled without losing bytes. Raises `UpstreamError` when the body breaks off.
+        """
+        with _foreign_errors():
+            if self._engine is not None:
+                return await self._engine.content.readany()
+            if self._iterator is None:
+                self._iterator = self._response.aiter_raw()
+            return await anext(self._iterator, b"")
+
+    async def aclose(self) -> None:
+        if self._engine is not None:
+            # Not release(): a reply that was not read to its end must not be drained and reused.
+            self._engine.close()
+            return
+        await self._response.aclose()
+
+    def finish(self) -> None:
+        """The body was read to its end: the connection may be used again."""
+        if self._engine is not None:
+            self._engine.release()
+
+
+class Upstream:
+    """Sends requests to the configured provider and nowhere else."""
+
+    def __init__(self, options: UpstreamOptions, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._transport = transport or EngineTransport(options)
+
+    async def send(
+        self, method: str, url: str, headers: RawHeaders, content: bytes | AsyncIterator[bytes] | None
+    ) -> UpstreamResponse:
+        """One request, one reply head. Raises `UpstreamError`."""
+        request = httpx.Request(
+            method,
+            "http://upstream",
+            content=content,
+            extensions={"raw_url": url, "raw_headers": headers},
+        )
+        with _foreign_errors():
+            return UpstreamResponse(await self._transport.handle_async_request(request))
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+
+@contextmanager
+def _foreign_errors() -> Iterator[None]:
+    try:
+        yield
+    except (TimeoutError, aiohttp.ServerTimeoutError) as error:
+        raise UpstreamError(f"upstream did not answer in time: {error}", kind="timeout") from error
+    except (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError) as error:
+        raise UpstreamError(f"cannot connect to upstream: {error}", kind="connect") from error
+    except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, aiohttp.ClientOSError) as error:
+        raise UpstreamError(f"upstream closed the connection: {error}", kind="closed") from error
+    except (aiohttp.ClientError, ValueError) as error:
+        raise UpstreamError(f"no usable answer from upstream: {error}", kind="protocol") from error
+    except httpx.TransportError as error:
+        raise UpstreamError(f"no usable answer from upstream: {error}", kind="protocol") from error
