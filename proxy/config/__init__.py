@@ -1,0 +1,30 @@
+"""Settings: frozen sections, read from TOML and the command line. The only package that reads the environment."""
+
+from proxy.config.example import example_toml, settings_table
+from proxy.config.loading import load_config
+from proxy.config.sections import (
+    Config,
+    LogConfig,
+    ModelConfig,
+    OverflowConfig,
+    PolicyConfig,
+    ServerConfig,
+    StoreConfig,
+    UpstreamConfig,
+    WindowConfig,
+)
+
+__all__ = [
+    "Config",
+    "LogConfig",
+    "ModelConfig",
+    "OverflowConfig",
+    "PolicyConfig",
+    "ServerConfig",
+    "StoreConfig",
+    "UpstreamConfig",
+    "WindowConfig",
+    "example_toml",
+    "load_config",
+    "settings_table",
+]

@@ -1,0 +1,195 @@
+"""Every setting with its default and one line of why. This table drives loading, checks and the example file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+Default: TypeAlias = bool | int | float | str | tuple[str, ...] | None
+
+
+def setting(
+    default: Default,
+    help: str,
+    *,
+    choices: tuple[str, ...] = (),
+    low: float | None = None,
+    high: float | None = None,
+    is_secret: bool = False,
+) -> Any:
+    """A documented setting. Numbers stay within `low` and `high`, texts within `choices` when given."""
+    metadata = {"help": help, "choices": choices, "low": low, "high": high}
+    return field(default=default, repr=not is_secret, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """Where clients reach us, and who may."""
+
+    host: str = setting(
+        "127.0.0.1", "Address to listen on. Anything beyond loopback needs client_keys or allow_public."
+    )
+    port: int = setting(4272, "Port to listen on; 0 takes any free one.", low=0, high=65535)
+    allow_public: bool = setting(False, "Listen beyond loopback without client keys. Anyone who reaches it can use it.")
+    client_keys: tuple[str, ...] = setting(
+        (), 'Keys that clients must present; write "${NAME}" to read them from the environment.', is_secret=True
+    )
+    max_body_mb: int = setting(256, "Largest request body, after decompression.", low=1)
+    keep_alive_s: float = setting(75.0, "Idle client connections stay open this long.", low=1)
+    shutdown_grace_s: float = setting(10.0, "On shutdown, running replies get this long to finish.", low=0)
+    hold_head_s: float = setting(
+        1.0,
+        "Longest wait for a reply's first content before its head is passed on; overflow is hidden until then.",
+        low=0,
+    )
+    heartbeat_s: float = setting(0.0, "Send an SSE comment after this much silence in a stream; 0 is off.", low=0)
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamConfig:
+    """The provider: how to reach it, and with whose key."""
+
+    url: str = setting("https://api.openai.com/v1", "The provider's base URL, as its documentation gives it.")
+    key_env: str = setting("", "Environment variable with the key to use for everyone; empty passes the client's own.")
+    connect_timeout_s: float = setting(10.0, "Give up connecting after this long.", low=0.1)
+    read_timeout_s: float = setting(900.0, "Give up on a reply after this much silence.", low=1)
+    keepalive_s: float = setting(
+        4.0, "Reuse an idle connection for this long; most servers close theirs after 5 seconds.", low=0
+    )
+    max_connections: int = setting(1000, "Most connections to the provider at one time.", low=1)
+    trust_env: bool = setting(False, "Obey HTTP_PROXY, HTTPS_PROXY and NO_PROXY. Loopback is always reached directly.")
+    verify_tls: bool = setting(True, "Check the provider's certificate.")
+    ask_usage: bool = setting(True, "Ask for usage in streams; the extra chunk is kept from clients that did not ask.")
+    key: str = field(default="", repr=False)  # what the loader found in `key_env`
+
+    @property
+    def is_managed(self) -> bool:
+        """True if one key is used for everyone, and a client's own key never goes upstream."""
+        return bool(self.key_env)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """Where every word is kept."""
+
+    url: str = setting(
+        "", "A file path, sqlite:///path or postgresql://...; empty is undercliff.db in the data folder."
+    )
+    enabled: bool = setting(True, "Keep conversations. Without a store, requests pass through and nothing is reduced.")
+    synchronous: str = setting(
+        "full", "SQLite durability: full survives a power cut, normal only a crash.", choices=("full", "normal")
+    )
+    queue_mb: int = setting(64, "Writes waiting for the disk; beyond it requests wait for the store.", low=1)
+    required: bool = setting(True, "Refuse to start when the store cannot be opened; false runs without it.")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyConfig:
+    """Which policy fills the window."""
+
+    name: str = setting("sticky", "sticky, last_n, passthrough, an installed policy, or module:attribute.")
+    # Handed to the policy as they are; it checks them itself.
+    options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class WindowConfig:
+    """How large the model's window may grow, and what is never reduced."""
+
+    mask_chars: int = setting(500, "Tool output longer than this may be masked, once the model has seen it.", low=0)
+    compact_at: int = setting(
+        0, "Billed input tokens that call for compaction; 0 is 0.735 of the cliff or window.", low=0
+    )
+    target_share: float = setting(
+        0.6, "Compaction shrinks a window to this share of the boundary.", low=0.05, high=0.95
+    )
+    guard_cliff_share: float = setting(
+        0.97, "Inside a turn, compact before a request passes this share of the price cliff.", low=0.1, high=1
+    )
+    guard_window_share: float = setting(
+        0.86, "Inside a turn, compact before a request passes this share of the model's window.", low=0.1, high=1
+    )
+    margin_share: float = setting(0.02, "Share of the window left free, for counting errors.", low=0, high=0.5)
+    reply_allowance: int = setting(
+        0, "Tokens kept free for the reply; 0 is the request's own cap, else a share of the window.", low=0
+    )
+    never_mask: tuple[str, ...] = setting(
+        ("AGENTS.md", "CLAUDE.md", "SKILL.md"), "File name patterns whose tool results are never reduced."
+    )
+    summarizer: str = setting(
+        "digest", "What writes summaries: digest is rule-based and needs no model.", choices=("digest",)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """What the operator knows better about models whose name matches a pattern. None leaves it to the built-in data."""
+
+    window: int | None = setting(None, "Context window in tokens.", low=1)
+    cliff: int | None = setting(None, "Input tokens beyond which the price jumps; 0 says there is no cliff.", low=0)
+    compact_at: int | None = setting(None, "Billed input tokens that call for compaction.", low=1)
+    input_price: float | None = setting(None, "Dollars per million input tokens.", low=0)
+    cached_price: float | None = setting(None, "Dollars per million cached input tokens.", low=0)
+    write_price: float | None = setting(None, "Dollars per million input tokens written to the cache.", low=0)
+    output_price: float | None = setting(None, "Dollars per million output tokens.", low=0)
+
+
+@dataclass(frozen=True, slots=True)
+class OverflowConfig:
+    """More ways to recognise a provider's refusal for length."""
+
+    patterns: tuple[str, ...] = setting((), "More regular expressions that mean: too long for this model.")
+    vetoes: tuple[str, ...] = setting((), "More regular expressions that mean: not about length after all.")
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """The log on stderr: ids and counts, never bodies or keys."""
+
+    format: str = setting("console", "console for people, json for machines.", choices=("console", "json"))
+    level: str = setting("info", "Least level to write.", choices=("debug", "info", "warning", "error"))
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All sections. Hand a component its own section, never the whole."""
+
+    server: ServerConfig = field(default_factory=ServerConfig)
+    upstream: UpstreamConfig = field(default_factory=UpstreamConfig)
+    store: StoreConfig = field(default_factory=StoreConfig)
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    window: WindowConfig = field(default_factory=WindowConfig)
+    models: Mapping[str, ModelConfig] = field(default_factory=lambda: MappingProxyType({}))
+    overflow: OverflowConfig = field(default_factory=OverflowConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+
+    def model(self, name: str) -> ModelConfig:
+        """What `[models]` says about a model. Every matching pattern counts; the longer one wins a setting."""
+        merged: dict[str, Any] = {}
+        for pattern in sorted(self.models, key=lambda text: (len(text), text)):
+            if fnmatchcase(name, pattern):
+                entry = self.models[pattern]
+                merged.update({key: value for key in MODEL_KEYS if (value := getattr(entry, key)) is not None})
+        return ModelConfig(**merged)
+
+
+SECTIONS: Mapping[str, type] = MappingProxyType(
+    {
+        "server": ServerConfig,
+        "upstream": UpstreamConfig,
+        "store": StoreConfig,
+        "policy": PolicyConfig,
+        "window": WindowConfig,
+        "overflow": OverflowConfig,
+        "log": LogConfig,
+    }
+)
+MODEL_KEYS = tuple(entry.name for entry in fields(ModelConfig))
+
+
+def settings_of(section: type) -> dict[str, Any]:
+    """The operator's settings of a section by name, in order, as dataclass fields."""
+    return {entry.name: entry for entry in fields(section) if "help" in entry.metadata and entry.default is not MISSING}
