@@ -1,0 +1,133 @@
+"""Reads and edits what stands around the list of a request body. Edits touch only the bytes they must."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.core.model import Frame
+from proxy.errors import NotUnderstoodError
+from proxy.wire import jsonbytes
+from proxy.wire.base import FrameEdits
+from proxy.wire.jsonbytes import Member
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fields:
+    """The top level of a body without its list: raw values by key, the last of duplicates."""
+
+    raw: dict[str, bytes]
+
+    def value(self, key: str) -> Any:
+        """The parsed value; None when absent. Raises `NotUnderstoodError`."""
+        raw = self.raw.get(key)
+        if raw is None:
+            return None
+        try:
+            return jsonbytes.loads_strict(raw)
+        except ValueError as error:
+            raise NotUnderstoodError(f"{key!r} cannot be read") from error
+
+    def text(self, key: str) -> str:
+        """A string, or "" for anything else."""
+        value = self.value(key)
+        return value if isinstance(value, str) else ""
+
+    def integer(self, key: str) -> int | None:
+        value = self.value(key)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        return int(value) if abs(value) < 2**53 else None
+
+    def has(self, key: str) -> bool:
+        """Present and not null, empty or false."""
+        return self.raw.get(key, b"null") not in (b"null", b"[]", b"{}", b'""', b"false")
+
+
+def read_fields(skeleton: bytes, list_key: str) -> Fields:
+    """The fields of a body whose list was emptied. Raises `NotUnderstoodError` when the list is given twice."""
+    members = walk_skeleton(skeleton)
+    if sum(member.key == list_key for member in members) != 1:
+        raise NotUnderstoodError(f"{list_key!r} is given twice")
+    return Fields({member.key: skeleton[member.start : member.end] for member in members})
+
+
+def walk_skeleton(skeleton: bytes) -> list[Member]:
+    """The top-level members with exact offsets; checks that nothing but blanks follows the object."""
+    members, end = jsonbytes.walk_object(skeleton, values=jsonbytes.raw_values(skeleton))
+    if jsonbytes.skip_blanks(skeleton, end) != len(skeleton):
+        raise NotUnderstoodError("bytes behind the body")
+    return members
+
+
+def edit_frame(frame: Frame, edits: FrameEdits, *, limit_keys: Sequence[str]) -> Frame:
+    """The frame with the edits made. An allowance is only ever lowered, and only where one is given."""
+    if not edits.ask_usage and edits.max_output is None:
+        return frame
+    skeleton = frame.prefix + frame.suffix
+    members = walk_skeleton(skeleton)
+    changes: list[tuple[int, int, bytes]] = []
+    if edits.ask_usage:
+        changes.append(_usage_edit(skeleton, members))
+    if edits.max_output is not None:
+        changes += _limit_edits(skeleton, members, edits.max_output, limit_keys)
+    cut = len(frame.prefix)
+    before = [change for change in changes if change[1] <= cut]
+    after = [(start - cut, end - cut, new) for start, end, new in changes if start >= cut]
+    return Frame(
+        jsonbytes.replace_spans(frame.prefix, before),
+        frame.gaps,
+        jsonbytes.replace_spans(frame.suffix, after),
+    )
+
+
+def _usage_edit(skeleton: bytes, members: list[Member]) -> tuple[int, int, bytes]:
+    options = jsonbytes.last_member(members, "stream_options")
+    if options is None:
+        end = members[-1].end
+        return end, end, b',"stream_options":{"include_usage":true}'
+    if skeleton[options.start : options.start + 1] != b"{":
+        return options.start, options.end, b'{"include_usage":true}'
+    inner, _ = jsonbytes.walk_object(skeleton, options.start)
+    flag = jsonbytes.last_member(inner, "include_usage")
+    if flag is not None:
+        return flag.start, flag.end, b"true"
+    comma = b"," if inner else b""
+    return options.start + 1, options.start + 1, b'"include_usage":true' + comma
+
+
+def _limit_edits(
+    skeleton: bytes, members: list[Member], limit: int, keys: Sequence[str]
+) -> list[tuple[int, int, bytes]]:
+    changes = []
+    for key in keys:
+        member = jsonbytes.last_member(members, key)
+        if member is None:
+            continue
+        value = jsonbytes.loads(skeleton[member.start : member.end])
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > limit:
+            changes.append((member.start, member.end, b"%d" % limit))
+    return changes
+
+
+class FieldCache:
+    """Fields by skeleton: an agent repeats its tools and settings on every call."""
+
+    def __init__(self, list_key: str, size: int = 64, limit_bytes: int = 16 * 1024 * 1024) -> None:
+        self._list_key = list_key
+        self._size = size
+        self._limit = limit_bytes
+        self._bytes = 0
+        self._known: dict[bytes, Fields] = {}
+
+    def read(self, skeleton: bytes) -> Fields:
+        """Raises `NotUnderstoodError`."""
+        fields = self._known.get(skeleton)
+        if fields is None:
+            fields = read_fields(skeleton, self._list_key)
+            if len(self._known) >= self._size or self._bytes + len(skeleton) > self._limit:
+                self._known, self._bytes = {}, 0
+            self._known[skeleton] = fields
+            self._bytes += len(skeleton)
+        return fields

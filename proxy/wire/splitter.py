@@ -1,0 +1,228 @@
+"""Splits a request body around its list, into exact slices; known elements are recognised, not parsed again.
+
+An agent sends nearly the same list every time. So each known element remembers which elements
+followed it, and a body is first walked by comparing bytes: JSON values delimit themselves, so
+where a value must start, equal bytes are the same value. Only what is new is scanned.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proxy.core.model import Element, Frame
+from proxy.errors import NotUnderstoodError
+from proxy.wire import jsonbytes
+
+CACHE_BYTES = 64 * 1024 * 1024
+_MAX_FOLLOWERS = 4
+_MAX_PREFIXES = 32
+
+
+class _Known:
+    """An element that was read before, and what followed it lately (weakly: the cache alone keeps elements)."""
+
+    __slots__ = ("__weakref__", "element", "followers")
+
+    def __init__(self, element: Element) -> None:
+        self.element = element
+        self.followers: list[weakref.ref[_Known]] = []
+
+    def remember(self, follower: _Known) -> None:
+        for ref in self.followers:
+            if ref() is follower:
+                return
+        self.followers.insert(0, weakref.ref(follower))
+        del self.followers[_MAX_FOLLOWERS:]
+
+
+class _Prefix:
+    """The bytes up to and including the list's bracket, and the first elements seen behind it."""
+
+    __slots__ = ("bytes", "first")
+
+    def __init__(self, prefix: bytes) -> None:
+        self.bytes = prefix
+        self.first: list[weakref.ref[_Known]] = []
+
+
+class ElementCache:
+    """Elements by their bytes, bounded in bytes. Two generations: what is not used through one is dropped."""
+
+    def __init__(self, limit_bytes: int = CACHE_BYTES) -> None:
+        self._limit = limit_bytes // 2
+        self._young: dict[bytes, _Known] = {}
+        self._old: dict[bytes, _Known] = {}
+        self._young_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def find(self, raw: bytes) -> _Known | None:
+        known = self._young.get(raw)
+        if known is None:
+            known = self._old.pop(raw, None)
+            if known is not None:
+                self._keep(raw, known)
+        return known
+
+    def add(self, element: Element) -> _Known:
+        known = _Known(element)
+        self._keep(element.raw, known)
+        return known
+
+    def touch(self, known: _Known) -> None:
+        """Found without a look-up: keep it young all the same."""
+        raw = known.element.raw
+        if raw not in self._young:
+            self._old.pop(raw, None)
+            self._keep(raw, known)
+
+    def _keep(self, raw: bytes, known: _Known) -> None:
+        # The element's texts and atoms weigh about as much as its bytes, twice.
+        weight = 3 * len(raw) + 1000
+        if self._young_bytes + weight > self._limit:
+            self._old, self._young, self._young_bytes = self._young, {}, 0
+        self._young[raw] = known
+        self._young_bytes += weight
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """A body as elements and frame. `skeleton` is the body with an empty list: all that is not an element."""
+
+    elements: tuple[Element, ...]
+    frame: Frame
+    skeleton: bytes
+
+
+class Splitter:
+    """Splits bodies whose list stands under `key`; `read` decodes one element from its bytes."""
+
+    def __init__(self, key: str, read: Callable[[bytes], Element], limit_bytes: int = CACHE_BYTES) -> None:
+        self._key = key
+        self._read = read
+        self.cache = ElementCache(limit_bytes)
+        self._prefixes: list[_Prefix] = []
+
+    def element(self, raw: bytes) -> Element:
+        """One element, from the cache when it is known."""
+        known = self.cache.find(raw)
+        return (known or self.cache.add(self._read(raw))).element
+
+    def split(self, body: bytes) -> Split:
+        """Raises `NotUnderstoodError` when the body or one of its elements cannot be read."""
+        prefix = self._find_prefix(body)
+        start = len(prefix.bytes)
+        known, gaps, pos = self._walk_known(body, prefix)
+        if body[pos : pos + 1] == b"]" and not (known and b"," in gaps[-1]):
+            suffix_start = pos
+        else:
+            raws, new_gaps, suffix_start = _scan(body, pos)
+            fresh = [self.cache.find(raw) or self.cache.add(self._read(raw)) for raw in raws]
+            self._learn(prefix, known, fresh)
+            known += fresh
+            gaps += new_gaps
+        lead, trail = (gaps[0], gaps[-1]) if known else (body[start:pos], b"")
+        frame = Frame(prefix.bytes + lead, tuple(gaps[1:-1]), trail + body[suffix_start:])
+        return Split(tuple(k.element for k in known), frame, prefix.bytes + body[suffix_start:])
+
+    def _find_prefix(self, body: bytes) -> _Prefix:
+        for index, prefix in enumerate(self._prefixes):
+            if body.startswith(prefix.bytes):
+                if index > 3:
+                    self._prefixes.insert(0, self._prefixes.pop(index))
+                return prefix
+        members, pos = jsonbytes.walk_object(body, until=self._key)
+        if not members or members[-1].key != self._key:
+            raise NotUnderstoodError(f"no {self._key!r} in the body")
+        if body[pos : pos + 1] != b"[":
+            raise NotUnderstoodError(f"{self._key!r} is not a list")
+        prefix = _Prefix(body[: pos + 1])
+        self._prefixes.insert(0, prefix)
+        del self._prefixes[_MAX_PREFIXES:]
+        return prefix
+
+    def _walk_known(self, body: bytes, prefix: _Prefix) -> tuple[list[_Known], list[bytes], int]:
+        """The known elements at the start of the list; gaps around them; the offset of what is not known."""
+        found: list[_Known] = []
+        pos = jsonbytes.skip_blanks(body, len(prefix.bytes))
+        gaps = [body[len(prefix.bytes) : pos]]
+        candidates = prefix.first
+        while (known := _match(body, pos, candidates)) is not None:
+            self.cache.touch(known)
+            found.append(known)
+            candidates = known.followers
+            end = pos + len(known.element.raw)
+            pos = end + 1 if body[end : end + 2] == b",{" else _next_value(body, end)
+            gaps.append(body[end:pos])
+        return found, gaps, pos
+
+    def _learn(self, prefix: _Prefix, known: list[_Known], fresh: list[_Known]) -> None:
+        previous = known[-1] if known else None
+        for item in fresh:
+            if previous is None:
+                prefix.first.insert(0, weakref.ref(item))
+                del prefix.first[_MAX_FOLLOWERS * 4 :]
+            else:
+                previous.remember(item)
+            previous = item
+
+
+def _match(body: bytes, pos: int, candidates: list[weakref.ref[_Known]]) -> _Known | None:
+    for ref in candidates:
+        known = ref()
+        if known is not None and body.startswith(known.element.raw, pos):
+            return known
+    return None
+
+
+def _next_value(body: bytes, end: int) -> int:
+    """The offset of the next value, or of the list's closing bracket."""
+    pos = jsonbytes.skip_blanks(body, end)
+    mark = body[pos : pos + 1]
+    if mark == b"]":
+        return pos
+    if mark != b",":
+        raise NotUnderstoodError(f"no comma or bracket at byte {pos}")
+    return jsonbytes.skip_blanks(body, pos + 1)
+
+
+def _scan(body: bytes, pos: int) -> tuple[list[bytes], list[bytes], int]:
+    """The items from `pos` on, the gap behind each, and the offset of the list's closing bracket."""
+    rest = b'{"":[' + body[pos:]
+    value = jsonbytes.raw_values(rest).get("", b"")
+    if not value or not rest.startswith(value, 4):
+        # Perhaps only a lone surrogate: the scanner decides.
+        _, end = jsonbytes.walk_list(rest, 4)
+        value = rest[4:end]
+    raws = jsonbytes.split_list(value)
+    gaps: list[bytes] = []
+    for raw in raws:
+        if not body.startswith(raw, pos):
+            raise NotUnderstoodError(f"slices do not add up at byte {pos}")
+        end = pos + len(raw)
+        pos = _next_value(body, end)
+        gaps.append(body[end:pos])
+    if not raws or body[pos : pos + 1] != b"]":
+        raise NotUnderstoodError("the list does not end")
+    return raws, gaps, pos
+
+
+def join(frame: Frame, count: int, pieces: list[tuple[bytes, int | None]]) -> bytes:
+    """Pieces back into the frame. Neighbours that were neighbours keep the bytes between them.
+
+    `count` is the number of elements that came. A trailing comma cannot arise: gaps stand only
+    between pieces.
+    """
+    out: list[bytes] = [frame.prefix]
+    previous: int | None = None
+    for position, (raw, source) in enumerate(pieces):
+        if position:
+            is_neighbour = previous is not None and source == previous + 1 and source < count
+            out.append(frame.gaps[previous] if is_neighbour and previous is not None else b",")
+        out.append(raw)
+        previous = source
+    out.append(frame.suffix)
+    return b"".join(out)
