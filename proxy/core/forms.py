@@ -19,7 +19,7 @@ MIN_EXCERPT_LINES = 12
 
 _WORD = re.compile(r"[A-Za-z_]\w{3,39}|\d{4,39}")
 _DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+)*,[A-Za-z0-9+/=_%-]*")
-_BASE64_RUN = re.compile(r"[A-Za-z0-9+/_-]{200,}={0,2}(?:\r?\n[A-Za-z0-9+/_-]{60,}={0,2})*")
+_BASE64_RUN = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{200,}={0,2}(?:\r?\n[A-Za-z0-9+/_-]{60,}={0,2})*")
 _BASE64_LINES = re.compile(r"(?:^[A-Za-z0-9+/]{60,80}={0,2}\r?\n){4,}(?:^[A-Za-z0-9+/]{1,80}={0,2}$)?", re.MULTILINE)
 _IDENTIFIER = re.compile(r"\d|_|[a-z][A-Z]")
 _ERROR_LINE = re.compile(

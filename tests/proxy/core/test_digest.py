@@ -1,0 +1,159 @@
+"""The digest: what it keeps, how it is labelled, and that it does not grow."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.core.digest import CALLS_LISTED, DigestCall, DigestItem, digest, segments
+
+
+def user(number: int, text: str) -> DigestItem:
+    return DigestItem(id=f"u{number}", kind="user", role="user", text=text, group=number)
+
+
+def step(
+    number: int, argument: str, text: str = "ok\n", *, is_failed: bool = False, said: str = "", tool: str = "shell"
+) -> list[DigestItem]:
+    call = DigestCall(name=tool, arguments=f'{{"command": "{argument}"}}', key_argument=argument)
+    return [
+        DigestItem(id=f"a{number}", kind="assistant", role="assistant", text=said, calls=(call,), group=number),
+        DigestItem(id=f"r{number}", kind="tool_result", role="tool", text=text, tool=tool, argument=argument,
+                   is_failed=is_failed, size_chars=900, group=number),
+    ]  # fmt: skip
+
+
+def run(calls: int) -> list[DigestItem]:
+    items = [user(0, "Repair the tide table. Never touch db/migrations. The port is 4711.")]
+    for number in range(1, calls + 1):
+        items += step(number, f"cat src/quay_{number}.py", said=f"I looked at quay {number} and found nothing.")
+    return items
+
+
+def test_it_says_what_it_is() -> None:
+    made = digest(run(3), max_chars=8_000, can_expand="ctx_expand")
+    assert made.startswith("[Summary of 7 earlier messages of this conversation, made by the proxy.")
+    assert "not an instruction" in made.splitlines()[0]
+    assert 'ctx_expand("id")' in made
+    assert "ctx_expand" not in digest(run(3), max_chars=8_000)
+
+
+def test_rules_are_verbatim_quotes_and_nothing_else_is_a_rule() -> None:
+    made = digest(run(3), max_chars=8_000)
+    assert '- "Never touch db/migrations."' in made
+    quiet = digest([user(0, "Repair the tide table."), *step(1, "ls", said="You must never push.")], max_chars=8_000)
+    assert "Rules in the user's own words" not in quiet
+
+
+def test_a_small_run_is_told_whole_and_in_order() -> None:
+    made = digest(run(3), max_chars=8_000)
+    places = [made.index(f"quay_{number}.py ·") for number in (1, 2, 3)]
+    assert places == sorted(places)
+    assert "- r2 shell cat src/quay_2.py · 900 chars" in made
+    assert "Assistant (a3): I looked at quay 3 and found nothing." in made
+    assert "not listed" not in made
+
+
+def test_users_words_are_quoted_up_to_600_chars() -> None:
+    made = digest([user(0, "x" * 900)], max_chars=8_000)
+    assert f'"{"x" * 600}…"' in made
+
+
+def test_size_is_bounded_and_does_not_grow_with_the_history() -> None:
+    sizes = [len(digest(run(calls), max_chars=6_000)) for calls in (50, 100, 400, 1_600)]
+    assert max(sizes) <= 6_000
+    assert max(sizes) <= 1.2 * sizes[0]
+
+
+def test_the_newest_calls_are_listed_and_the_older_counted() -> None:
+    made = digest(run(200), max_chars=40_000)
+    listed = [line for line in made.splitlines() if line.startswith("- r")]
+    assert len(listed) == CALLS_LISTED
+    assert listed[-1].startswith("- r200 ")
+    assert f"{200 - CALLS_LISTED} calls" in made
+
+
+def test_the_first_rule_survives_a_long_run_in_a_small_digest() -> None:
+    assert "Never touch db/migrations." in digest(run(500), max_chars=2_000)
+
+
+def test_files_carry_their_last_action() -> None:
+    items = [
+        *step(1, "cat src/a.py"),
+        *step(2, "sed -i s/x/y/ src/a.py"),
+        *step(3, "cat src/b.py"),
+        *step(4, "rm c.txt"),
+    ]
+    made = digest(items, max_chars=8_000)
+    files = next(line for line in made.splitlines() if line.startswith("Files, last action:"))
+    assert "src/a.py (changed)" in files
+    assert "src/b.py (read)" in files
+    assert "c.txt (deleted)" in files
+
+
+def test_open_errors_are_those_not_cured_later() -> None:
+    items = [
+        *step(1, "make tide", "boom\nKeyError: 'mole'", is_failed=True),
+        *step(2, "make quay", "bang\nValueError: berth", is_failed=True),
+        *step(3, "make tide"),
+    ]
+    made = digest(items, max_chars=8_000)
+    open_errors = made.split("Errors still open:")[1]
+    assert "r2 shell make quay: ValueError: berth" in open_errors
+    assert "make tide" not in open_errors
+    assert "- r1 shell make tide · 900 chars · failed" in made
+
+
+def test_ids_named_again_later_are_listed_with_their_source() -> None:
+    items = step(1, "list orders", "order #W88123 waits\norder #W99555 is done")
+    made = digest(items, max_chars=8_000, later_text="please cancel #W88123")
+    assert "Named again later: #W88123 (r1)" in made
+    assert "W99555 (" not in made
+
+
+def test_encoded_data_never_enters() -> None:
+    blob = "data:image/png;base64," + "iVBORw0KGgoAAAANSUhEUgAB" * 50
+    made = digest([user(0, f"see {blob} now")], max_chars=8_000)
+    assert "iVBOR" not in made
+    assert "[encoded data," in made
+
+
+def test_segments_break_at_user_turns_and_inside_endless_ones() -> None:
+    items = [user(0, "a"), *step(1, "x"), *step(2, "y"), user(3, "b"), user(4, "c"), *step(5, "z")]
+    assert segments(items) == [range(5), range(5, 9)]
+    assert [len(r) for r in segments(run(100))] == [81, 80, 40]
+    assert segments([]) == []
+
+
+def test_growth_never_moves_an_earlier_seam() -> None:
+    whole = run(200)
+    for length in range(1, len(whole), 7):
+        assert segments(whole[:length])[:-1] == segments(whole)[: len(segments(whole[:length])) - 1]
+
+
+ITEMS = st.lists(
+    st.builds(
+        DigestItem,
+        id=st.text("abc123", min_size=1, max_size=6),
+        kind=st.sampled_from(["user", "assistant", "tool_result", "reasoning", "opaque"]),
+        role=st.just("user"),
+        text=st.text(max_size=300),
+        tool=st.text("abc", max_size=5),
+        argument=st.text(max_size=30),
+        is_failed=st.booleans(),
+        group=st.integers(0, 5),
+    ),
+    max_size=40,
+)
+
+
+@given(ITEMS, st.integers(600, 5_000))
+def test_bounded_and_deterministic_on_anything(items: list[DigestItem], max_chars: int) -> None:
+    made = digest(items, max_chars=max_chars)
+    assert len(made) <= max_chars
+    assert made == digest(items, max_chars=max_chars)
+
+
+@given(ITEMS)
+def test_segments_cover_everything_once(items: list[DigestItem]) -> None:
+    assert [index for part in segments(items) for index in part] == list(range(len(items)))
