@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from proxy.core.model import Conversation, Element, Reply
+from proxy.core.model import Conversation, Element, Frame, Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,10 @@ class WireFormat(Protocol):
 
     def encode(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> bytes:
         """The outgoing body. With the client's own pieces and no edits: byte-identical to what came."""
+        ...
+
+    def frame(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> Frame:
+        """The frame that `encode` joins the pieces into, with the gaps between them: for the manifest."""
         ...
 
     def render(self, element: Element, texts: Sequence[str | None]) -> bytes:

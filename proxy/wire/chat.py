@@ -7,7 +7,7 @@ from typing import Any
 
 from proxy.core.canonical import call_atom, digest, element_hash, make_atom, printable
 from proxy.core.failures import looks_failed
-from proxy.core.model import Atom, Call, Conversation, Element, ItemKind
+from proxy.core.model import Atom, Call, Conversation, Element, Frame, ItemKind
 from proxy.errors import NotUnderstoodError
 from proxy.wire import jsonbytes
 from proxy.wire.base import FrameEdits, Piece, ReplyReader
@@ -15,7 +15,7 @@ from proxy.wire.chat_reader import ChatBodyReader, ChatStreamReader
 from proxy.wire.content import Content, TextSlot, read_content, render_texts, texts_of
 from proxy.wire.frame import FieldCache, Fields, edit_frame
 from proxy.wire.hints import read_hints
-from proxy.wire.splitter import Splitter, join
+from proxy.wire.splitter import Splitter, join, outgoing_gaps
 
 _LIST_KEY = "messages"
 _LIMIT_KEYS = ("max_completion_tokens", "max_tokens")
@@ -56,8 +56,14 @@ class ChatFormat:
 
     def encode(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> bytes:
         """The outgoing body; see `WireFormat.encode`."""
+        frame = self.frame(conversation, pieces, edits)
+        return join(frame, [piece.raw for piece in pieces], frame.gaps)
+
+    def frame(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> Frame:
+        """The frame that `encode` joins the pieces into."""
         frame = edit_frame(conversation.frame, edits, limit_keys=_LIMIT_KEYS)
-        return join(frame, len(conversation.elements), [(piece.raw, piece.source) for piece in pieces])
+        gaps = outgoing_gaps(frame, len(conversation.elements), [piece.source for piece in pieces])
+        return Frame(frame.prefix, gaps, frame.suffix)
 
     def render(self, element: Element, texts: Sequence[str | None]) -> bytes:
         """`element.raw` with its texts replaced in place."""

@@ -8,8 +8,9 @@ where a value must start, equal bytes are the same value. Only what is new is sc
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from proxy.core.model import Element, Frame
 from proxy.errors import NotUnderstoodError
@@ -210,19 +211,24 @@ def _scan(body: bytes, pos: int) -> tuple[list[bytes], list[bytes], int]:
     return raws, gaps, pos
 
 
-def join(frame: Frame, count: int, pieces: list[tuple[bytes, int | None]]) -> bytes:
-    """Pieces back into the frame. Neighbours that were neighbours keep the bytes between them.
+def outgoing_gaps(frame: Frame, count: int, sources: Sequence[int | None]) -> tuple[bytes, ...]:
+    """The bytes between outgoing elements: neighbours that were neighbours keep theirs, others get a comma.
 
-    `count` is the number of elements that came. A trailing comma cannot arise: gaps stand only
-    between pieces.
+    `count` is the number of elements that came; `sources` the index of each outgoing one in that list.
     """
-    out: list[bytes] = [frame.prefix]
-    previous: int | None = None
-    for position, (raw, source) in enumerate(pieces):
-        if position:
-            is_neighbour = previous is not None and source == previous + 1 and source < count
-            out.append(frame.gaps[previous] if is_neighbour and previous is not None else b",")
-        out.append(raw)
-        previous = source
+    gaps: list[bytes] = []
+    for previous, source in pairwise(sources):
+        is_neighbour = previous is not None and source == previous + 1 and source < count
+        gaps.append(frame.gaps[previous] if is_neighbour and previous is not None else b",")
+    return tuple(gaps)
+
+
+def join(frame: Frame, raws: Sequence[bytes], gaps: Sequence[bytes]) -> bytes:
+    """Elements back into the frame, each but the first behind its gap."""
+    if not raws:
+        return frame.prefix + frame.suffix
+    out: list[bytes] = [frame.prefix, raws[0]]
+    for gap, raw in zip(gaps, raws[1:], strict=True):
+        out += (gap, raw)
     out.append(frame.suffix)
     return b"".join(out)
