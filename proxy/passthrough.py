@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any
 
 from proxy.core.headers import RawHeaders, header, request_headers, response_headers
 from proxy.errors import UpstreamError
+from proxy.link import ClientLink, ClientGoneError
 from proxy.relay import Responder
 from proxy.upstream import Upstream, UpstreamResponse
 from proxy.wire.errors import JSON_HEADERS, api_error
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-
 STATUS_OF = {"connect": 502, "closed": 502, "protocol": 502, "timeout": 504}
-
-
-class ClientGone(Exception):  # noqa: N818 - an event, not a fault
-    """The client closed its connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +27,19 @@ class RawRequest:
     scope: str = ""
 
 
-async def body_chunks(receive: Receive) -> AsyncIterator[bytes]:
-    """The request body as it arrives. Raises `ClientGone`."""
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        if body := message.get("body", b""):
-            yield body
-        if not message.get("more_body", False):
-            return
-
-
-async def pass_through(request: RawRequest, receive: Receive, respond: Responder, upstream: Upstream) -> int:
+async def pass_through(request: RawRequest, link: ClientLink, respond: Responder, upstream: Upstream) -> int:
     """Relay one exchange byte for byte; returns the status that the client saw, 499 when it left."""
     headers = request_headers(request.headers, is_rewritten=False)
     content: AsyncIterator[bytes] | None = None
     if length := header(request.headers, b"content-length"):
         if length != "0":
-            content = body_chunks(receive)
+            content = link.chunks()
         headers.append((b"content-length", length.encode("latin-1")))
     elif header(request.headers, b"transfer-encoding"):
-        content = body_chunks(receive)
+        content = link.chunks()
     try:
         response = await upstream.send(request.method, request.url, headers, content)
-    except ClientGone:
+    except ClientGoneError:
         return 499
     except UpstreamError as error:
         status = STATUS_OF[error.kind]

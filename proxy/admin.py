@@ -1,0 +1,34 @@
+"""The proxy's own paths under /ctx: health and readiness. Nothing here touches a conversation's content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from proxy.relay import Responder
+from proxy.store.base import Store
+from proxy.wire.errors import JSON_HEADERS, api_error
+
+
+@dataclass(slots=True)
+class Admin:
+    """Answers /ctx/health (the process lives; says if it is degraded) and /ctx/ready (it can serve)."""
+
+    store: Store
+    version: str
+    is_ready: bool = False
+
+    async def answer(self, method: str, path: str, respond: Responder) -> None:
+        if method not in ("GET", "HEAD"):
+            await respond.full(405, JSON_HEADERS, api_error(f"{method} is not allowed here", code="method_not_allowed"))
+            return
+        if path == "/ctx/health":
+            state = "degraded" if self.store.is_degraded else "ok"
+            body = orjson.dumps({"status": state, "store": state, "version": self.version})
+            await respond.full(200, JSON_HEADERS, body if method == "GET" else b"")
+        elif path == "/ctx/ready":
+            body = orjson.dumps({"ready": self.is_ready})
+            await respond.full(200 if self.is_ready else 503, JSON_HEADERS, body if method == "GET" else b"")
+        else:
+            await respond.full(404, JSON_HEADERS, api_error(f"there is no {path}", code="not_found"))

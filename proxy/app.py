@@ -1,0 +1,251 @@
+"""The composition root: builds every part from the configuration and routes requests to them. Plain ASGI."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import structlog
+import uvicorn
+
+from proxy.admin import Admin
+from proxy.auth import Caller, Gate
+from proxy.banner import banner
+from proxy.config import Config
+from proxy.core.headers import RawHeaders, header
+from proxy.core.urls import join_upstream, split_scope
+from proxy.errors import StoreError
+from proxy.exchange import Exchanges, build_exchanges
+from proxy.link import BodyTooLargeError, ClientGoneError, ClientLink
+from proxy.logs import configure_logging
+from proxy.passthrough import RawRequest, pass_through
+from proxy.relay import Responder
+from proxy.store.base import Store
+from proxy.store.null import NullStore
+from proxy.store.open import open_store
+from proxy.upstream import Upstream, UpstreamOptions
+from proxy.wire.errors import JSON_HEADERS, api_error
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Parts:
+    """What lives as long as the server does."""
+
+    store: Store
+    upstream: Upstream
+    gate: Gate
+    exchanges: Exchanges
+    admin: Admin
+
+
+class App:
+    """The ASGI application. Everything is built in the lifespan, on the server's own event loop."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._parts: Parts | None = None
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http" and self._parts is not None:
+            await self._http(self._parts, scope, receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            self._parts = parts = await build(self._config)
+        except StoreError as error:
+            await send({"type": "lifespan.startup.failed", "message": f"{error}. {error.hint}"})
+            return
+        parts.admin.is_ready = True
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        parts.admin.is_ready = False
+        await parts.exchanges.aclose()
+        await parts.upstream.aclose()
+        await parts.store.aclose()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _http(self, parts: Parts, scope: Message, receive: Receive, send: Send) -> None:
+        respond = Responder(send)
+        method: str = scope["method"]
+        raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
+        name, path = split_scope(raw_path.decode("latin-1"))
+        headers: RawHeaders = list(scope["headers"])
+        if path.startswith("/ctx/"):
+            await parts.admin.answer(method, path, respond)
+            return
+        if header(headers, b"upgrade").lower() == "websocket":
+            # Clients that try a WebSocket first fall back to HTTP at once when it is refused.
+            body = api_error("WebSocket is not served here; use HTTP", code="upgrade_not_supported")
+            await respond.full(426, [*JSON_HEADERS, (b"connection", b"close")], body)
+            return
+        peer = (scope.get("client") or ("local", 0))[0]
+        caller = parts.gate.admit(headers, peer)
+        if caller is None:
+            await respond.full(401, JSON_HEADERS, api_error("no valid client key", code="invalid_api_key"))
+            return
+        query: str = scope["query_string"].decode("latin-1")
+        request = RawRequest(
+            method=method,
+            path=path,
+            url=join_upstream(self._config.upstream.url, path, query),
+            headers=caller.headers,
+            tenant=caller.tenant,
+            scope=name,
+        )
+        await _serve(parts, request, ClientLink(receive), respond, self._config)
+
+
+async def _serve(parts: Parts, request: RawRequest, link: ClientLink, respond: Responder, config: Config) -> None:
+    """Run the exchange, and stop it when the client leaves."""
+    exchanges = parts.exchanges
+    fmt = exchanges.format_of(request)
+    if config.upstream.is_managed and not config.upstream.key:
+        message = f"the provider's key is missing: the environment variable {config.upstream.key_env} is empty"
+        await respond.full(503, JSON_HEADERS, api_error(message, code="provider_key_missing"))
+        return
+
+    async def work() -> None:
+        if fmt is None:
+            await pass_through(request, link, respond, parts.upstream)
+        else:
+            await exchanges.run(request, fmt, link, respond)
+
+    async def watch(task: asyncio.Task[None]) -> None:
+        await link.gone()
+        if not respond.is_ended:
+            task.cancel()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            working = group.create_task(work())
+            watching = group.create_task(watch(working))
+            working.add_done_callback(lambda _: watching.cancel())
+    except* ClientGoneError:
+        pass
+    except* BodyTooLargeError:
+        cap = config.server.max_body_mb
+        body = api_error(f"the request body is larger than {cap} MB (server.max_body_mb)", code="body_too_large")
+        await respond.full(413, JSON_HEADERS, body)
+
+
+async def build(config: Config) -> Parts:
+    """Open the store and connect the parts. Raises `StoreError` when a required store cannot be opened."""
+    store = await _open_store(config)
+    upstream_config = config.upstream
+    upstream = Upstream(
+        UpstreamOptions(
+            connect_timeout_s=upstream_config.connect_timeout_s,
+            read_timeout_s=upstream_config.read_timeout_s,
+            keepalive_s=upstream_config.keepalive_s,
+            max_connections=upstream_config.max_connections,
+            trust_env=upstream_config.trust_env,
+            verify_tls=upstream_config.verify_tls,
+        )
+    )
+    gate = Gate(
+        client_keys=config.server.client_keys,
+        is_managed=upstream_config.is_managed,
+        provider_key=upstream_config.key,
+        secret=tenant_secret(config),
+        upstream=upstream_config.url,
+    )
+    exchanges = await build_exchanges(config, store, upstream)
+    return Parts(store, upstream, gate, exchanges, Admin(store=store, version=version("undercliff")))
+
+
+async def _open_store(config: Config) -> Store:
+    if not config.store.enabled:
+        return NullStore()
+    store = open_store(config.store.url, synchronous=config.store.synchronous, queue_mb=config.store.queue_mb)
+    try:
+        await store.open()
+    except StoreError as error:
+        if config.store.required:
+            raise
+        log.warning("store_unavailable", error=str(error), hint=error.hint)
+        return NullStore()
+    return store
+
+
+def tenant_secret(config: Config) -> bytes:
+    """The key of the tenant HMAC: kept beside a file store, so that a restart knows its tenants again."""
+    url = config.store.url.removeprefix("sqlite:///")
+    if not config.store.enabled or "://" in url or url == ":memory:":
+        return secrets.token_bytes(32)
+    path = Path(url).with_suffix(".secret")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(secrets.token_bytes(32))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if not config.store.required:
+            return secrets.token_bytes(32)
+        message = f"cannot write {path} as user {getpass.getuser()}: {error.strerror}"
+        raise StoreError(message, hint="Choose another place with --db, or make the folder writable.") from error
+    return path.read_bytes()
+
+
+def create_app(config: Config) -> App:
+    """The application for a configuration, for any ASGI server."""
+    return App(config)
+
+
+def run(config: Config, *, on_ready: Callable[[int], None] | None = None) -> None:
+    """Serve until told to stop. Prints the start-up block once the port is open."""
+    configure_logging(config.log)
+    server = _Server(_uvicorn_config(config), config, on_ready)
+    server.run()
+    if not server.started:
+        raise StoreError("the server did not start", hint="The lines above say why.")
+
+
+def _uvicorn_config(config: Config) -> uvicorn.Config:
+    server = config.server
+    return uvicorn.Config(
+        create_app(config),
+        host=server.host,
+        port=server.port,
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=int(server.keep_alive_s),
+        timeout_graceful_shutdown=max(1, int(server.shutdown_grace_s)),
+    )
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, uvicorn_config: uvicorn.Config, config: Config, on_ready: Callable[[int], None] | None) -> None:
+        super().__init__(uvicorn_config)
+        self._settings = config
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[Any] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            port = self.servers[0].sockets[0].getsockname()[1]
+            if self._on_ready is not None:
+                self._on_ready(port)
+            else:
+                banner(self._settings, port)
