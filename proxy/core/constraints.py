@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 
 MAX_SENTENCE = 500
+MAX_SCANNED = 60_000
+"""Characters read at each end: what lies between in a longer message is pasted data, not talk."""
 
 RULES: dict[str, tuple[str, ...]] = {
     "English": (
@@ -21,8 +23,8 @@ RULES: dict[str, tuple[str, ...]] = {
     ),
     "German": (
         r"\bnie(?:mals)?\b", r"\bnicht\b", r"\bkeinesfalls\b", r"\bauf keinen fall\b", r"\bmuss(?:t|en)?\b",
-        r"\bmüssen\b", r"\bdarf(?:st)?\b", r"\bdürfen\b", r"\bnur\b", r"\bimmer\b", r"\bverboten\b", r"\bkein(?:e[mnrs]?)?\b",
-        r"\bunbedingt\b", r"\bstets\b",
+        r"\bmüssen\b", r"\bdarf(?:st)?\b", r"\bdürfen\b", r"\bnur\b", r"\bimmer\b", r"\bverboten\b",
+        r"\bkein(?:e[mnrs]?)?\b", r"\bunbedingt\b", r"\bstets\b",
     ),
     "French": (
         r"\bjamais\b", r"\bne\b.{1,40}\b(?:pas|plus|rien|que)\b", r"\bn['’]\w+.{0,40}\b(?:pas|plus|rien|jamais)\b",
@@ -70,6 +72,9 @@ def find_constraints(text: str) -> list[str]:
 
     Code blocks and questions are left out; an overlong sentence is given by the clause with the rule.
     """
+    if len(text) > 2 * MAX_SCANNED:
+        both = [*find_constraints(text[:MAX_SCANNED]), *find_constraints(text[-MAX_SCANNED:])]
+        return list(dict.fromkeys(both))
     found: dict[str, None] = {}
     position = 0
     for fence in _FENCE.finditer(text):
