@@ -25,14 +25,14 @@ _EXIT = re.compile(
     )(?P<code>-?\d{1,10})\b""",
     re.VERBOSE | re.IGNORECASE,
 )
-_END = re.compile(
+_LAST_LINE = re.compile(
     r"""(?:
-        ^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)(?::[^\n]*)?\s*\Z |
-        :\ (?:command\ not\ found|No\ such\ file\ or\ directory|Permission\ denied)\s*\Z |
-        ^=+[^\n]*\b\d+\ (?:failed|error)[^\n]*=+\s*\Z |
-        ^make(?:\[\d+\])?:\ \*\*\*[^\n]*\s*\Z
+        ^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)(?::.*)?$ |
+        :\ (?:command\ not\ found|No\ such\ file\ or\ directory|Permission\ denied)$ |
+        ^=+.*\b\d+\ (?:failed|error).*=+$ |
+        ^make(?:\[\d+\])?:\ \*\*\*
     )""",
-    re.VERBOSE | re.MULTILINE,
+    re.VERBOSE,
 )
 _FLAG = re.compile(r'"(?:is_?error|isError)"\s*:\s*true|"(?:success|ok)"\s*:\s*false|"error"\s*:\s*"')
 
@@ -47,7 +47,7 @@ def looks_failed(text: str) -> bool:
         return True
     if _exits_nonzero(head[:200]) or (len(text) > 200 and _exits_nonzero(tail[-200:])):
         return True
-    return _END.search(tail.rstrip()) is not None
+    return _LAST_LINE.search(tail.rstrip().rpartition("\n")[2]) is not None
 
 
 def _exits_nonzero(text: str) -> bool:

@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proxy.core.canonical import call_atom, digest, element_hash, make_atom, printable
+from proxy.core.canonical import make_atom, printable
 from proxy.core.failures import looks_failed
-from proxy.core.model import Atom, Call, Conversation, Element, Frame, ItemKind
+from proxy.core.model import Atom, Call, Conversation, Element, Frame
 from proxy.errors import NotUnderstoodError
 from proxy.wire import jsonbytes
 from proxy.wire.base import FrameEdits, Piece, ReplyReader
 from proxy.wire.chat_reader import ChatBodyReader, ChatStreamReader
 from proxy.wire.content import Content, TextSlot, read_content, render_texts, texts_of
+from proxy.wire.elements import (
+    HEAD_ROLES,
+    atom_of_call,
+    build_call,
+    build_element,
+    count_head,
+    describe_call,
+    join_lines,
+)
 from proxy.wire.frame import FieldCache, Fields, edit_frame
 from proxy.wire.hints import read_hints
 from proxy.wire.splitter import Splitter, join, outgoing_gaps
 
 _LIST_KEY = "messages"
 _LIMIT_KEYS = ("max_completion_tokens", "max_tokens")
-_HEAD_ROLES = ("system", "developer")
 _REASONING_KEYS = ("reasoning_content", "reasoning", "reasoning_text")
 _TOOL_TEXT = TextSlot("content")
 
@@ -91,14 +99,6 @@ class ChatFormat:
         return b"data: " + self.error_body(message, code=code) + b"\n\n"
 
 
-def count_head(elements: Sequence[Element]) -> int:
-    """How many leading elements are system or developer messages."""
-    for index, element in enumerate(elements):
-        if element.role not in _HEAD_ROLES:
-            return index
-    return len(elements)
-
-
 def read_message(raw: bytes) -> Element:
     """Decode one message from its bytes; depends on them alone. Raises `NotUnderstoodError`."""
     try:
@@ -113,30 +113,14 @@ def read_message(raw: bytes) -> Element:
     if role == "assistant":
         return _read_assistant(raw, message)
     content = read_content(message.get("content"))
-    if role in _HEAD_ROLES:
-        return _element(raw, "message", role, content.text, (make_atom("sys", content.canonical),), content.flat_tokens)
+    if role in HEAD_ROLES:
+        atoms = (make_atom("sys", content.canonical),)
+        return build_element(raw, "message", role, content.text, atoms, flat_tokens=content.flat_tokens)
     if role == "user":
-        return _element(
-            raw, "message", role, content.text, (make_atom("user", content.canonical),), content.flat_tokens
-        )
+        atoms = (make_atom("user", content.canonical),)
+        return build_element(raw, "message", role, content.text, atoms, flat_tokens=content.flat_tokens)
     atom = make_atom("other", jsonbytes.canonical_value(message), text="")
-    return _element(raw, "opaque", printable(role), content.text, (atom,), content.flat_tokens)
-
-
-def _element(
-    raw: bytes, kind: ItemKind, role: str, text: str, atoms: tuple[Atom, ...], flat_tokens: int, **more: Any
-) -> Element:
-    return Element(
-        raw=raw,
-        kind=kind,
-        role=role,
-        text=text,
-        atoms=atoms,
-        flat_tokens=flat_tokens,
-        hash=element_hash(atoms),
-        body_hash=digest(raw),
-        **more,
-    )
+    return build_element(raw, "opaque", printable(role), content.text, (atom,), flat_tokens=content.flat_tokens)
 
 
 def _read_result(raw: bytes, message: dict[str, Any], role: str) -> Element:
@@ -147,13 +131,13 @@ def _read_result(raw: bytes, message: dict[str, Any], role: str) -> Element:
     atom = make_atom("result", content.canonical, call_id=answers if role == "tool" else "")
     texts = texts_of(message, _TOOL_TEXT)
     is_failed = message.get("is_error") is True or message.get("status") == "error" or looks_failed(content.text)
-    return _element(
+    return build_element(
         raw,
         "tool_result",
         role,
         content.text,
         (atom,),
-        content.flat_tokens,
+        flat_tokens=content.flat_tokens,
         texts=texts,
         answers=printable(answers),
         is_failed=is_failed,
@@ -172,15 +156,15 @@ def _read_assistant(raw: bytes, message: dict[str, Any]) -> Element:
     if content.canonical or not calls:
         # Beside calls the text is weak: some clients send null in its place.
         atoms.append(_text_atom(content, message, is_weak=bool(calls)))
-    atoms += [_call_atom(call, has_id=is_native) for call, is_native in calls]
-    lines = [reasoning, content.text, *(f"{call.name}({call.arguments})" for call, _ in calls)]
-    return _element(
+    atoms += [atom_of_call(call, has_id=is_native) for call, is_native in calls]
+    lines = [reasoning, content.text, *(describe_call(call) for call, _ in calls)]
+    return build_element(
         raw,
         "tool_call" if calls else "message",
         "assistant",
-        "\n".join(line for line in lines if line),
+        join_lines(*lines),
         tuple(atoms),
-        content.flat_tokens,
+        flat_tokens=content.flat_tokens,
         calls=tuple(call for call, _ in calls),
     )
 
@@ -190,10 +174,6 @@ def _text_atom(content: Content, message: dict[str, Any], *, is_weak: bool) -> A
     if not content.canonical and isinstance(audio, dict) and isinstance(audio.get("id"), str):
         return make_atom("other", f"audio {audio['id']}", text="")
     return make_atom("asst", content.canonical, is_weak=is_weak)
-
-
-def _call_atom(call: Call, *, has_id: bool) -> Atom:
-    return call_atom(call.id if has_id else "", call.name, jsonbytes.canonical(call.arguments))
 
 
 def _reasoning_text(message: dict[str, Any]) -> str:
@@ -215,23 +195,14 @@ def _read_calls(message: dict[str, Any]) -> list[tuple[Call, bool]]:
     for item in given if isinstance(given, list) else ():
         if not isinstance(item, dict):
             continue
-        call_id = item.get("id") if isinstance(item.get("id"), str) else ""
         custom = item.get("custom")
         body, key = (custom, "input") if isinstance(custom, dict) else (item.get("function"), "arguments")
-        calls.append((_call(call_id, body, key), True))
+        body = body if isinstance(body, dict) else {}
+        calls.append((build_call(item.get("id"), body.get("name"), body.get(key)), True))
     legacy = message.get("function_call")
     if isinstance(legacy, dict):
-        name = legacy.get("name")
-        calls.append((_call(name if isinstance(name, str) else "", legacy, "arguments"), False))
+        calls.append((build_call(legacy.get("name"), legacy.get("name"), legacy.get("arguments")), False))
     return calls
-
-
-def _call(call_id: Any, body: Any, key: str) -> Call:
-    body = body if isinstance(body, dict) else {}
-    name, arguments = body.get("name"), body.get(key)
-    if arguments is not None and not isinstance(arguments, str):
-        arguments = jsonbytes.canonical_value(arguments)  # some servers send an object in place of its text
-    return Call(printable(call_id or ""), printable(name if isinstance(name, str) else ""), printable(arguments or ""))
 
 
 def _max_output(fields: Fields) -> int | None:
