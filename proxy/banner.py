@@ -42,7 +42,7 @@ def warnings(config: Config) -> list[str]:
     if upstream.is_managed and not upstream.key:
         found.append(f"{upstream.key_env} is not set: every request will be refused until it is")
     if config.server.client_keys and not upstream.is_managed:
-        found.append("client keys are set but upstream.key_env is not: clients must send a provider key as well")
+        found.append("upstream.key_env is not set: clients must send their client key as x-undercliff-key")
     if config.server.allow_public and not config.server.client_keys:
         found.append("anyone who reaches this address can use it (allow_public)")
     if not upstream.verify_tls:

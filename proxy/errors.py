@@ -3,6 +3,7 @@
 UndercliffError
 ├── ConfigError      the operator's settings: names the key, its value and what to do
 ├── NotUnderstoodError    a request body that no wire format can read: the request is passed through
+├── NotFoundError    an id that leads nowhere, or to more than one thing
 ├── StoreError       the database cannot be read or written: requests go on, the gap is recorded
 └── UpstreamError    the provider could not be reached or broke off
 """
@@ -24,6 +25,10 @@ class ConfigError(UndercliffError):
 
 class NotUnderstoodError(UndercliffError):
     """A body that is not this wire format's request."""
+
+
+class NotFoundError(UndercliffError):
+    """Nothing, or too much, is known under that id."""
 
 
 class StoreError(UndercliffError):

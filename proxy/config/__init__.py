@@ -1,7 +1,7 @@
 """Settings: frozen sections, read from TOML and the command line. The only package that reads the environment."""
 
 from proxy.config.example import example_toml, settings_table
-from proxy.config.loading import load_config
+from proxy.config.loading import check_serving, load_config
 from proxy.config.sections import (
     Config,
     LogConfig,
@@ -24,6 +24,7 @@ __all__ = [
     "StoreConfig",
     "UpstreamConfig",
     "WindowConfig",
+    "check_serving",
     "example_toml",
     "load_config",
     "settings_table",

@@ -166,6 +166,11 @@ class Config:
     overflow: OverflowConfig = field(default_factory=OverflowConfig)
     log: LogConfig = field(default_factory=LogConfig)
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Every key we know, for the log to mask."""
+        return tuple(key for key in (*self.server.client_keys, self.upstream.key) if key)
+
     def model(self, name: str) -> ModelConfig:
         """What `[models]` says about a model. Every matching pattern counts; the longer one wins a setting."""
         merged: dict[str, Any] = {}

@@ -58,7 +58,7 @@ def test_a_store_in_trouble_is_named() -> None:
     ("config", "word"),
     [
         (Config(upstream=UpstreamConfig(key_env="KEY")), "KEY is not set"),
-        (Config(server=ServerConfig(client_keys=("k",))), "upstream.key_env is not"),
+        (Config(server=ServerConfig(client_keys=("k",))), "x-undercliff-key"),
         (Config(server=ServerConfig(host="0.0.0.0", allow_public=True)), "anyone"),
         (Config(upstream=UpstreamConfig(verify_tls=False)), "certificate"),
         (Config(upstream=UpstreamConfig(url="http://localhost:4272/v1")), "itself"),

@@ -178,6 +178,8 @@ def test_secrets_are_not_in_the_representation(tmp_path: Path) -> None:
     text = '[server]\nclient_keys = ["s3cret-a"]\n[upstream]\nkey_env = "KEY"'
     config = load(tmp_path, text, {"KEY": "s3cret-b"})
     assert "s3cret" not in repr(config)
+    assert config.secrets == ("s3cret-a", "s3cret-b")
+    assert Config().secrets == ()
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, '[server]\nclient_keys = "s3cret-c"')
     assert "s3cret" not in str(caught.value) + caught.value.hint

@@ -1,0 +1,50 @@
+"""The commands and how they fail: one line and a hint on stderr, exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from proxy.banner import product_version
+from proxy.cli.running import check_config, demo, serve, version
+from proxy.cli.viewing import conversations, expand, show, window
+from proxy.errors import UndercliffError
+
+app = typer.Typer(
+    name="undercliff",
+    help="An OpenAI-compatible reverse proxy that gives agents an unlimited conversation over a bounded model window.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (serve, demo, conversations, show, window, expand, check_config, version):
+    app.command()(command)
+
+
+def _print_version(is_wanted: bool) -> None:
+    if is_wanted:
+        typer.echo(f"undercliff {product_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """An OpenAI-compatible reverse proxy that gives agents an unlimited conversation over a bounded model window."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command and exit with its code."""
+    try:
+        app(arguments, prog_name="undercliff")
+    except UndercliffError as error:
+        typer.echo(f"undercliff: {error}", err=True)
+        if error.hint:
+            typer.echo(f"  {error.hint}", err=True)
+        sys.exit(2)

@@ -1,0 +1,110 @@
+"""Commands that run something: the server, the demo, the check of a configuration."""
+
+from __future__ import annotations
+
+import importlib
+import platform
+import sqlite3
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from policies import registry
+from proxy.banner import banner, product_version, warnings
+from proxy.config import Config, check_serving, load_config, settings_table
+from proxy.config.example import toml_value
+from proxy.config.sections import MODEL_KEYS, SECTIONS
+from proxy.core.redaction import redact
+from proxy.errors import ConfigError
+
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML; see config.example.toml.")
+]
+
+
+def serve(
+    config: ConfigOption = None,
+    upstream: Annotated[str | None, typer.Option(metavar="URL", help="The provider's base URL.")] = None,
+    host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(metavar="NUMBER", help="Port to listen on; 4272 by default.")] = None,
+    db: Annotated[str | None, typer.Option(metavar="PATH-OR-URL", help="Where conversations are kept.")] = None,
+    policy: Annotated[str | None, typer.Option(metavar="NAME", help="How the window is chosen.")] = None,
+    log_format: Annotated[str | None, typer.Option(metavar="console|json", help="How the log is written.")] = None,
+    no_store: Annotated[bool, typer.Option("--no-store", help="Keep nothing and reduce nothing.")] = False,
+    allow_public: Annotated[
+        bool, typer.Option("--allow-public", help="Listen beyond this machine without client keys.")
+    ] = False,
+) -> None:
+    """Run the proxy. Without any option it listens on this machine and passes requests to api.openai.com."""
+    given: dict[str, object | None] = {
+        "upstream.url": upstream,
+        "server.host": host,
+        "server.port": port,
+        "store.url": db,
+        "policy.name": policy,
+        "log.format": log_format,
+        "store.enabled": False if no_store else None,
+        "server.allow_public": True if allow_public else None,
+    }
+    settings = load_config(config, {key: value for key, value in given.items() if value is not None})
+    check(settings)
+    _heavy("proxy.app").run(settings, on_ready=lambda port: typer.echo(banner(settings, port=port), err=True))
+
+
+def demo() -> None:
+    """Watch a long session pass through the proxy. Needs no key and no network."""
+    _heavy("proxy.demo").run()
+
+
+def check_config(config: ConfigOption = None) -> None:
+    """Check a configuration and list what it changes."""
+    settings = load_config(config)
+    check(settings)
+    changed = _changes(settings)
+    for name, value in changed:
+        typer.echo(f"{name} = {value}")
+    for text in warnings(settings):
+        typer.echo(f"warning: {text}", err=True)
+    typer.echo("ok")
+
+
+def version() -> None:
+    """Print the versions that a bug report needs."""
+    typer.echo(
+        f"undercliff {product_version()} (Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, "
+        f"{platform.system()} {platform.machine()})"
+    )
+
+
+def check(config: Config) -> None:
+    """What `serve` refuses to start with, beyond what loading refuses. Raises `ConfigError`."""
+    check_serving(config.server)
+    try:
+        registry.build(config.policy.name, config.policy.options)
+    except registry.PolicyError as error:
+        raise ConfigError(f"policy: {error}", hint=f"Built in or installed: {', '.join(registry.names())}.") from error
+
+
+def _changes(config: Config) -> list[tuple[str, str]]:
+    """Settings that are not at their default; of keys only how many there are."""
+    found = []
+    for name, default, _ in settings_table():
+        section, _, key = name.partition(".")
+        if section not in SECTIONS:
+            continue
+        value = getattr(getattr(config, section), key)
+        if name == "server.client_keys" and value:
+            found.append((name, f"({len(value)} not shown)"))
+        elif toml_value(value) != default:
+            found.append((name, redact(toml_value(value))))
+    found += [(f"policy.options.{key}", repr(value)) for key, value in config.policy.options.items()]
+    for pattern, entry in config.models.items():
+        values = {key: getattr(entry, key) for key in MODEL_KEYS}
+        found += [(f'models."{pattern}".{key}', str(value)) for key, value in values.items() if value is not None]
+    return found
+
+
+def _heavy(module: str) -> Any:
+    """The server and the demo take most of a second to import; only the commands that run them pay for it."""
+    return importlib.import_module(module)
