@@ -1,0 +1,260 @@
+"""How a new list continues an old path that is not its prefix: what was revised, moved, dropped or is ephemeral.
+
+Anchors (call ids, then equal content in order) pin the two lists together; only what lies between is judged.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import is_
+
+import msgspec
+
+from proxy.core.identity import ATOM, RECEIPT_TEXT, Path, Step, fingerprint, is_strong
+
+KIND_TEXT = 24  # characters at the start of a text that tell one kind of block from another
+KNOWN_AFTER = 2  # a kind that vanished this often is ephemeral at first sight
+_SIMILAR = 0.6
+_JUDGED = 64  # unpinned blocks compared with each other; more is no moving block but another list
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """New positions that are ephemeral, floating or revised (with the old step), and the old steps gone for good.
+
+    `path` is the new list with old steps where nothing changed. `kinds` are blocks seen to vanish or move.
+    """
+
+    path: Path
+    lcp: int
+    ephemeral: tuple[int, ...] = ()
+    floating: tuple[int, ...] = ()
+    revised: tuple[tuple[int, Step], ...] = ()
+    pruned: tuple[Step, ...] = ()
+    kinds: tuple[bytes, ...] = ()
+
+
+def common_prefix(old: Path, new: Path) -> int:
+    """Bytes of chain that two paths share from the start, as far as their call ids agree."""
+    low, high = 0, min(len(old.flat), len(new.flat)) // ATOM
+    if old.flat[: high * ATOM] == new.flat[: high * ATOM]:
+        low = high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if old.flat[low * ATOM : middle * ATOM] == new.flat[low * ATOM : middle * ATOM]:
+            low = middle
+        else:
+            high = middle - 1
+    shared = low * ATOM
+    # The chain leaves ids out, so equal replies of two conversations look alike; their ids tell them apart.
+    for anchor in old.strong.keys() - new.strong.keys():
+        position = old.strong[anchor]
+        start = old.end(position)
+        if start < shared and _carries_strong_id(new, start):
+            shared = start
+    return shared
+
+
+def _carries_strong_id(path: Path, offset: int) -> bool:
+    position = bisect_right(path.ends, offset)
+    if position >= len(path.steps):
+        return False
+    step = path.steps[position]
+    return any(is_strong(anchor) for anchor in (*step.made, *((step.answered,) if step.answered else ())))
+
+
+def align(old: Path, new: Path, shared: int, sent: int) -> Alignment:
+    """Lay `new` over `old`. `sent` is how many old steps the last request carried; the rest is the reply."""
+    steps = list(new.steps)
+    first_old, first_new = _keep_shared(old, steps, new, shared)
+    if first_old == len(old) == first_new and all(map(is_, steps, old.steps)):
+        return Alignment(old.plus(new.steps[len(old) :]), len(old))
+    matches, moved = _match(old.steps[first_old:], new.steps[first_new:])
+    pairs = {first_new + j: first_old + i for j, i in matches}
+    floats = {first_new + j for j, _ in moved}
+    gone = set(range(first_old, len(old))) - set(pairs.values()) - {first_old + i for _, i in moved}
+    fresh = [j for j in range(first_new, len(new)) if j not in pairs and j not in floats]
+    revised = {j: i for j, i in pairs.items() if old.steps[i].chain != new.steps[j].chain}
+    revised.update(_replaced(old, new, pairs, gone, fresh, (first_old, first_new)))
+    gone -= set(revised.values())
+    kinds = {kind_of(new.steps[j]) for j in floats}
+    tail_old, tail_new = tail_start(old.steps[:sent]), tail_start(new.steps)
+    ephemeral: list[int] = []
+    for i in sorted(gone)[:_JUDGED]:
+        twin = next((j for j in fresh[:_JUDGED] if j not in revised and _is_like(old.steps[i], new.steps[j])), None)
+        if twin is not None:
+            fresh.remove(twin)
+            kinds.add(kind_of(new.steps[twin]))
+            (ephemeral.append if twin >= tail_new else floats.add)(twin)
+        if _can_float(old.steps[i]) and (twin is not None or tail_old <= i < sent):
+            kinds.add(kind_of(old.steps[i]))
+            gone.discard(i)
+    _carry_over(old, steps, {**pairs, **{first_new + j: first_old + i for j, i in moved}}, revised)
+    return Alignment(
+        Path(steps),
+        first_new,
+        tuple(ephemeral),
+        tuple(sorted(floats)),
+        tuple((j, old.steps[i]) for j, i in sorted(revised.items())),
+        tuple(old.steps[i] for i in sorted(gone) if old.steps[i].chain),
+        tuple(sorted(kinds)),
+    )
+
+
+def kind_of(step: Step) -> bytes:
+    """What sort of block a step is: its role and how its text begins."""
+    return fingerprint("kind", step.role, step.text[:KIND_TEXT], size=8)
+
+
+def without_known(path: Path, counts: Mapping[bytes, int]) -> tuple[Path, tuple[int, ...]]:
+    """The path without blocks of kinds known to come and go, and where those stood."""
+    known = {kind for kind, count in counts.items() if count >= KNOWN_AFTER}
+    if not known:
+        return path, ()
+    dropped = tuple(i for i, step in enumerate(path.steps) if _can_float(step) and kind_of(step) in known)
+    if not dropped:
+        return path, ()
+    gone = set(dropped)
+    return Path([step for i, step in enumerate(path.steps) if i not in gone]), dropped
+
+
+def is_edited(a: Step, b: Step) -> bool:
+    """Whether one text begins with the other: what is left of a reply that a client cut or added to."""
+    return min(a.size, b.size) >= RECEIPT_TEXT and (a.text.startswith(b.text) or b.text.startswith(a.text))
+
+
+def _is_similar(a: Step, b: Step) -> bool:
+    left, right = _shingles(a.text), _shingles(b.text)
+    return min(len(left), len(right)) >= KIND_TEXT and len(left & right) >= _SIMILAR * min(len(left), len(right))
+
+
+def _shingles(text: str) -> set[str]:
+    return {text[i : i + 8] for i in range(len(text) - 7)}
+
+
+def _can_float(step: Step) -> bool:
+    return not step.made and not step.answered and not step.is_emitted and step.kind == "message"
+
+
+def _is_like(old: Step, new: Step) -> bool:
+    if not _can_float(old) or not _can_float(new) or old.role != new.role or not old.text:
+        return False
+    return old.text[:KIND_TEXT] == new.text[:KIND_TEXT] or _is_similar(old, new)
+
+
+def tail_start(steps: Sequence[Step]) -> int:
+    """Where the trailing run begins that no reply or result stands behind."""
+    for i in range(len(steps) - 1, -1, -1):
+        if steps[i].role == "assistant" or steps[i].answered or steps[i].made:
+            return i + 1
+    return 0
+
+
+def _keep_shared(old: Path, steps: list[Step], new: Path, shared: int) -> tuple[int, int]:
+    """Put the old steps into the shared part of `steps`; returns where old and new go on after it."""
+    first_old, first_new = bisect_right(old.ends, shared), bisect_right(new.ends, shared)
+    if old.ends[:first_old] == new.ends[:first_new]:
+        kept = zip(old.steps[:first_old], steps, strict=False)
+        steps[:first_new] = [a if a.hash == b.hash else b for a, b in kept]
+        return first_old, first_new
+    # Other granularity (another wire format, or reasoning left out): equal spans keep the old step.
+    spans = {
+        (old.end(i), end): step for i, (end, step) in enumerate(zip(old.ends, old.steps, strict=True)) if step.chain
+    }
+    by_start = {start: step for (start, _), step in spans.items()}
+    for j in range(first_new):
+        span = (new.end(j), new.ends[j])
+        if not steps[j].chain:
+            continue
+        if span in spans:
+            steps[j] = spans[span]
+        elif (whole := by_start.get(span[0])) is not None and whole.is_emitted:
+            steps[j] = msgspec.structs.replace(steps[j], is_emitted=True)
+    return first_old, first_new
+
+
+def _match(old: Sequence[Step], new: Sequence[Step]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Pairs (new, old) in order, and pairs that moved: by call id first, then by equal content."""
+    by_anchor: dict[tuple[str, str], int] = {}
+    by_chain: dict[bytes, deque[int]] = {}
+    for i, step in enumerate(old):
+        for anchor in _anchors(step):
+            by_anchor.setdefault(anchor, i)
+        if step.chain:
+            by_chain.setdefault(step.chain, deque()).append(i)
+    used: set[int] = set()
+    pairs: list[tuple[int, int]] = []
+    for j, step in enumerate(new):
+        found = next((by_anchor[anchor] for anchor in _anchors(step) if anchor in by_anchor), None)
+        if found is None and step.chain in by_chain:
+            waiting = by_chain[step.chain]
+            while waiting and waiting[0] in used:
+                waiting.popleft()
+            found = waiting[0] if waiting and not _anchors(old[waiting[0]]) else None
+        if found is not None and found not in used:
+            used.add(found)
+            pairs.append((j, found))
+    kept = set(_longest_rise([i for _, i in pairs]))
+    moved = [pair for k, pair in enumerate(pairs) if k not in kept and _can_float(old[pair[1]])]
+    floating = set(moved)
+    # Results of parallel calls in another order are still pinned by their ids.
+    return [pair for pair in pairs if pair not in floating], moved
+
+
+def _anchors(step: Step) -> list[tuple[str, str]]:
+    found = [("made", anchor) for anchor in step.made if is_strong(anchor)]
+    if step.answered and is_strong(step.answered):
+        found.append(("answered", step.answered))
+    return found
+
+
+def _longest_rise(values: Sequence[int]) -> list[int]:
+    """Positions of a longest increasing subsequence."""
+    tops: list[int] = []
+    at: list[int] = []
+    back: list[int] = []
+    for position, value in enumerate(values):
+        k = bisect_left(tops, value)
+        back.append(at[k - 1] if k else -1)
+        if k == len(tops):
+            tops.append(value)
+            at.append(position)
+        else:
+            tops[k], at[k] = value, position
+    found = []
+    position = at[-1] if at else -1
+    while position >= 0:
+        found.append(position)
+        position = back[position]
+    return found[::-1]
+
+
+def _replaced(
+    old: Path, new: Path, pairs: Mapping[int, int], gone: set[int], fresh: Sequence[int], start: tuple[int, int]
+) -> dict[int, int]:
+    """New steps that stand exactly where an old one of the same role stood, with a pinned step behind both."""
+    found: dict[int, int] = {}
+    for j in fresh:
+        before = pairs.get(j - 1, found.get(j - 1, start[0] - 1 if j == start[1] else None))
+        if before is None or before + 1 not in gone:
+            continue
+        i = before + 1
+        after = pairs.get(j + 1)
+        pinned = after is not None and after == i + 1
+        edited = old.steps[i].is_emitted and is_edited(old.steps[i], new.steps[j])
+        if old.steps[i].role == new.steps[j].role and old.steps[i].chain and (pinned or edited):
+            found[j] = i
+    return found
+
+
+def _carry_over(old: Path, steps: list[Step], pairs: Mapping[int, int], revised: Mapping[int, int]) -> None:
+    """Where content is unchanged keep the old step; where it was revised keep what is known of its origin."""
+    for j, i in {**pairs, **revised}.items():
+        before = old.steps[i]
+        if before.chain == steps[j].chain:
+            steps[j] = before
+        elif before.is_emitted:
+            steps[j] = msgspec.structs.replace(steps[j], is_emitted=True, response=before.response)

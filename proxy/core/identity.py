@@ -1,0 +1,305 @@
+"""A conversation as identity sees it: steps, paths, the probe of one request, and deterministic ids.
+
+Pure; decides nothing (that is `placement`). Only strong atoms enter a path's chain, so call ids, reasoning,
+item ids and text beside calls never make a difference.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import chain as concat
+from itertools import pairwise
+
+import msgspec
+
+from proxy.core.model import Conversation, Element, Hints, ItemKind, Wire
+
+ATOM = 16  # bytes of one atom's hash in a chain
+KEPT_TEXT = 200  # characters of a step's text that identity keeps; enough for quoting and prefixes
+RECEIPT_TEXT = 12  # shorter texts are no evidence of anything
+STEM_TEXT = 120  # characters of a head that tell one instruction from another
+
+_QUOTED_ID = re.compile(r"\b(?:call|toolu)[_-]?[A-Za-z0-9]{8,64}")
+_ID_PREFIX = re.compile(r"^(?:chatcmpl)?(?:functioncall|functions?|call|toolu|tool|fc)", re.IGNORECASE)
+_DIGITS = re.compile(r"[0-9]+")
+_SPACE = re.compile(r"\s+")
+
+
+class Step(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defaults=True):
+    """One element of a list, reduced to what identity needs. Small, and encodable into an item's row."""
+
+    hash: bytes  # Element.hash: names the content
+    chain: bytes  # the strong atoms' hashes, joined; empty when only weak ones
+    kind: ItemKind
+    role: str
+    made: tuple[str, ...] = ()  # anchors of calls made (or quoted, by agents that turn calls into text)
+    answered: str = ""
+    text: str = ""  # the beginning of the canonical text
+    size: int = 0  # of the whole canonical text
+    receipt: bytes = b""  # hash of an assistant text long enough to be one
+    is_emitted: bool = False  # came out of a reply that went through the proxy
+    response: bytes = b""  # hash of the response id whose last element this is
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Step)
+
+
+def encode_step(step: Step) -> bytes:
+    """The compact form for an item's row."""
+    return _ENCODER.encode(step)
+
+
+def decode_step(data: bytes) -> Step:
+    """The step that `encode_step` wrote. Raises `msgspec.DecodeError` on anything else."""
+    return _DECODER.decode(data)
+
+
+class Path:
+    """A list of steps with the indexes that make comparing it cheap. Immutable by convention.
+
+    `flat` is the chain of all steps; `ends[i]` is where step i ends in it. `strong` leads from a high-entropy
+    call id to the first step that carries it. `texts` are assistant texts, `emitted_*` those that the proxy
+    itself relayed: only they are receipts, because few-shot examples repeat across conversations. `weak` are
+    relayed steps whose call ids are counters.
+    """
+
+    __slots__ = (
+        "emitted_calls", "emitted_texts", "ends", "flat", "has_calls", "responses", "steps", "strong", "texts", "weak"
+    )  # fmt: skip
+
+    def __init__(self, steps: Sequence[Step] = (), base: Path | None = None) -> None:
+        self.steps: tuple[Step, ...] = (*base.steps, *steps) if base else tuple(steps)
+        self.ends: list[int] = list(base.ends) if base else []
+        self.strong: dict[str, int] = dict(base.strong) if base else {}
+        self.texts: set[bytes] = set(base.texts) if base else set()
+        self.emitted_calls: set[str] = set(base.emitted_calls) if base else set()
+        self.emitted_texts: set[bytes] = set(base.emitted_texts) if base else set()
+        self.responses: dict[bytes, int] = dict(base.responses) if base else {}
+        self.weak: list[int] = list(base.weak) if base else []
+        self.has_calls: bool = base.has_calls if base else False
+        self.flat: bytes = b"".join(concat((base.flat,) if base else (), (step.chain for step in steps)))
+        self._index(len(base.steps) if base else 0, steps)
+
+    def _index(self, position: int, steps: Sequence[Step]) -> None:
+        offset = self.ends[-1] if self.ends else 0
+        for i, step in enumerate(steps, position):
+            offset += len(step.chain)
+            self.ends.append(offset)
+            if step.answered:
+                self.has_calls = True
+                if is_strong(step.answered):
+                    self.strong.setdefault(step.answered, i)
+            if step.made:
+                self._index_calls(i, step)
+            if step.receipt:
+                self.texts.add(step.receipt)
+                if step.is_emitted:
+                    self.emitted_texts.add(step.receipt)
+            if step.response:
+                self.responses[step.response] = i
+
+    def _index_calls(self, i: int, step: Step) -> None:
+        self.has_calls = True
+        for anchor in step.made:
+            if is_strong(anchor):
+                self.strong.setdefault(anchor, i)
+                if step.is_emitted:
+                    self.emitted_calls.add(anchor)
+            elif step.is_emitted and self.weak[-1:] != [i]:
+                self.weak.append(i)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def plus(self, steps: Sequence[Step]) -> Path:
+        """This path and more steps; cost follows what is added."""
+        return Path(steps, self) if steps else self
+
+    def end(self, count: int) -> int:
+        """Where the first `count` steps end in `flat`."""
+        return self.ends[count - 1] if count else 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Probe:
+    """One request, ready to be placed. `head_hash` is 8 bytes of its stem (digits left out, so that a clock
+    does not matter) and 8 bytes of the whole; `excerpts` are full texts in which a summary or a quotation can stand."""
+
+    tenant: str
+    wire: Wire
+    model: str
+    hints: Hints
+    head: int
+    head_hash: bytes
+    head_text: str
+    tools_hash: bytes
+    has_tools: bool
+    path: Path
+    last_user: str = ""
+    excerpts: tuple[str, ...] = ()
+
+
+def probe(conversation: Conversation, tenant: str) -> Probe:
+    """Read a decoded request as identity sees it."""
+    head, body = conversation.elements[: conversation.head], conversation.elements[conversation.head :]
+    head_text = "\n".join(filter(None, (conversation.instructions, *(element.text for element in head))))
+    heads = (*range(min(8, len(body))), *range(max(8, len(body) - 4), len(body)))
+    last_user = next((element.text for element in reversed(body[-4:]) if element.role == "user"), "")
+    return Probe(
+        tenant=tenant,
+        wire=conversation.wire,
+        model=conversation.model,
+        hints=conversation.hints,
+        head=conversation.head,
+        head_hash=hash_head(head_text),
+        head_text=head_text[:400],
+        tools_hash=fingerprint(b"tools", conversation.tools) if conversation.has_tools else b"",
+        has_tools=conversation.has_tools,
+        path=Path(steps_of(body)),
+        last_user=last_user,
+        excerpts=tuple(_canonical_text(body[i]) for i in heads if body[i].role in ("user", "assistant")),
+    )
+
+
+def steps_of(elements: Sequence[Element]) -> list[Step]:
+    """The steps of a list. Assistant text beside calls in its own element is weak, as it is inside one element."""
+    steps = [_step(element) for element in elements]
+    for i, step in enumerate(steps):
+        if step.role == "assistant" and step.kind == "message" and step.chain and _is_beside_calls(steps, i):
+            steps[i] = msgspec.structs.replace(step, chain=b"")
+    return steps
+
+
+def emitted(elements: Sequence[Element], response_id: str = "") -> list[Step]:
+    """The steps of a reply that the proxy relayed."""
+    steps = [msgspec.structs.replace(step, is_emitted=True) for step in steps_of(elements)]
+    if steps and response_id:
+        steps[-1] = msgspec.structs.replace(steps[-1], response=hash_response(response_id))
+    return steps
+
+
+def _step(element: Element) -> Step:
+    chain, answered, text, receipt, has_call = b"", "", "", b"", False
+    made: tuple[str, ...] = ()
+    for atom in element.atoms:
+        if not atom.is_weak:
+            chain += atom.hash
+        kind = atom.kind
+        if kind == "call":
+            has_call = True
+            if atom.anchor:
+                made = (*made, atom.anchor)
+        elif kind == "result":
+            answered = answered or atom.anchor
+        if atom.text and not text and kind not in ("call", "reasoning"):
+            text = atom.text
+            if kind == "asst" and len(text) >= RECEIPT_TEXT:
+                receipt = atom.hash
+    if receipt and not has_call:
+        made = quoted_ids(text)
+    return Step(
+        hash=element.hash,
+        chain=chain,
+        kind=element.kind,
+        role=element.role,
+        made=made,
+        answered=answered,
+        text=text[:KEPT_TEXT],
+        size=len(text),
+        receipt=receipt,
+    )
+
+
+def _is_beside_calls(steps: Sequence[Step], i: int) -> bool:
+    following = next((step for step in steps[i + 1 : i + 4] if step.kind != "reasoning"), None)
+    if following is not None and following.kind == "tool_call":
+        return True
+    before = next((step for step in reversed(steps[max(0, i - 3) : i]) if step.kind != "reasoning"), None)
+    return before is not None and before.kind == "tool_call"
+
+
+def _canonical_text(element: Element) -> str:
+    return next((atom.text for atom in element.atoms if atom.text), element.text)
+
+
+def quoted_ids(text: str) -> tuple[str, ...]:
+    """Call ids that a text spells out, reduced like anchors: some agents re-send their calls as text."""
+    if "call" not in text and "toolu" not in text:
+        return ()
+    found = (re.sub(r"[^A-Za-z0-9]", "", match) for match in _QUOTED_ID.findall(text))
+    return tuple(dict.fromkeys(anchor for anchor in found if is_strong(anchor)))
+
+
+@lru_cache(maxsize=65536)
+def is_strong(anchor: str) -> bool:
+    """Whether a call id is random enough to be evidence alone (`call_0` and `functions.search:12` are not)."""
+    tail = _ID_PREFIX.sub("", anchor)
+    if len(tail) < 8 or len(set(tail)) < 5:
+        return False
+    if tail.isdigit():
+        return len(tail) >= 12
+    changes = sum(_character_class(a) != _character_class(b) for a, b in pairwise(tail))
+    return changes >= 2
+
+
+def _character_class(character: str) -> int:
+    return 0 if character.isdigit() else 1 if character.islower() else 2
+
+
+# -- hashes and ids ----------------------------------------------------------------------------------
+
+
+def fingerprint(*parts: bytes | str, size: int = 16) -> bytes:
+    """A hash over parts, each with its length, so that no two lists of parts agree by accident."""
+    hasher = blake2b(digest_size=size)
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        hasher.update(len(data).to_bytes(8, "big"))
+        hasher.update(data)
+    return hasher.digest()
+
+
+def hash_response(response_id: str) -> bytes:
+    return fingerprint("response", response_id)
+
+
+def hash_head(text: str) -> bytes:
+    """8 bytes of the stem, 8 of the whole."""
+    stem = _SPACE.sub(" ", _DIGITS.sub("", text[: 2 * STEM_TEXT]))[:STEM_TEXT]
+    return fingerprint("stem", stem, size=8) + fingerprint("head", text, size=8)
+
+
+def short_id(*parts: bytes | str) -> str:
+    """12 lower-case base32 characters (60 bits) over the parts."""
+    return base64.b32encode(fingerprint(*parts, size=8)).decode()[:12].lower()
+
+
+def forced_conversation(tenant: str, name: str) -> str:
+    """The conversation that a client names itself."""
+    return short_id("conversation", tenant, "forced", name)
+
+
+def item_id(conversation: str, element_hash: bytes, occurrence: int) -> str:
+    """The same content at the same occurrence in a conversation is the same item."""
+    return short_id("item", conversation, element_hash, str(occurrence))
+
+
+def item_ids(
+    conversation: str, elements: Iterable[Element | Step], *, before: Iterable[Element | Step] = ()
+) -> list[str]:
+    """Ids of a list's items, in order. `before` is what stands ahead of them and is numbered already."""
+    counts: dict[bytes, int] = {}
+    for element in before:
+        counts[element.hash] = counts.get(element.hash, 0) + 1
+    ids = []
+    for element in elements:
+        occurrence = counts.get(element.hash, 0)
+        counts[element.hash] = occurrence + 1
+        ids.append(item_id(conversation, element.hash, occurrence))
+    return ids

@@ -1,0 +1,154 @@
+"""Receipts: the short keys that lead from content back to the branches that hold it.
+
+A key only finds candidates; `placement` checks them. The number of keys is bounded, whatever the list's length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+
+from proxy.core.identity import (
+    Path,
+    Probe,
+    Step,
+    fingerprint,
+    hash_response,
+    is_strong,
+    quoted_ids,
+)
+
+Key = tuple[str, bytes]
+
+CALLS = 256  # newest call ids looked up
+NODES = 96  # newest ends of steps looked up
+FIRST = 8  # steps at the front that are looked up too
+TEXTS = 64  # newest assistant texts looked up
+LINES = 192  # lines of possible quotations looked up
+LINE = 16  # shorter lines are no evidence
+STORED_LINES = 6  # of one text
+
+_MARKUP = re.compile(r"^(?:\s*<[^<>]{1,80}>)*|(?:</[^<>]{1,40}>\s*)*$")
+_SPEAKER = re.compile(r"^[\[<(*]{0,2}[A-Za-z][A-Za-z ]{0,15}[\]>)*]{0,2}:[*]{0,2}\s+")
+
+
+def keys(probe: Probe) -> tuple[Key, ...]:
+    """What to look up for a request, most telling first."""
+    found: dict[Key, None] = {}
+    hints = probe.hints
+    if hints.previous_response:
+        found["response", hash_response(hints.previous_response)] = None
+    for key in _call_keys(probe.path.steps, newest=CALLS):
+        found[key] = None
+    for key in _node_keys(probe.path):
+        found[key] = None
+    texts = [step.receipt for step in probe.path.steps if step.receipt]
+    for text in (*texts[:4], *texts[-TEXTS:]):
+        found["text", text] = None
+    for key in _quotation_keys(probe.excerpts):
+        found[key] = None
+    for scope in (hints.scope, hints.parent_scope):
+        if scope:
+            found[scope_key(scope)] = None
+    return tuple(found)
+
+
+def new_keys(path: Path, start: int, scope: str = "") -> tuple[Key, ...]:
+    """The keys to keep for the steps of a branch's path from `start` on: of a request, or of a reply."""
+    steps = path.steps[start:]
+    found: dict[Key, None] = {}
+    before = path.steps[start - 1].chain[-16:] if start else b""
+    for key in _call_keys(steps, newest=4 * CALLS, before=before):
+        found[key] = None
+    for step in steps:
+        if step.response:
+            found["response", step.response] = None
+        if step.is_emitted and step.receipt:
+            found["text", step.receipt] = None
+        if step.role in ("user", "assistant") and step.kind != "tool_result" and step.size >= LINE:
+            for line in _stored_lines(step.text):
+                found[line] = None
+    if steps:
+        found["node", _hash_node(path.flat)] = None
+    if scope:
+        found[scope_key(scope)] = None
+    return tuple(found)
+
+
+def scope_key(scope: str) -> Key:
+    """Branches of a scope are found like any other receipt."""
+    return "scope", fingerprint("scope", scope)
+
+
+def _call_keys(steps: Sequence[Step], *, newest: int, before: bytes = b"") -> Iterator[Key]:
+    pairs = []
+    for step in steps:
+        for anchor in (*step.made, *((step.answered,) if step.answered else ())):
+            if is_strong(anchor):
+                pairs.append((anchor, b""))
+            elif step.made:
+                pairs.append((anchor, before + step.chain))
+        before = step.chain[-16:] or before
+    seen: set[str] = set()
+    for anchor, context in (*pairs[:FIRST], *pairs[-newest:]):
+        if context or anchor not in seen:
+            seen.add(anchor)
+            # A counter-like id says nothing alone: what it calls and what stands before it must agree too.
+            yield "call", fingerprint("call", anchor, context)
+
+
+def _node_keys(path: Path) -> Iterator[Key]:
+    count = len(path)
+    positions = sorted({*range(min(FIRST, count)), *range(max(0, count - NODES), count)})
+    hasher, done = blake2b(b"node", digest_size=16), 0
+    for position in positions:
+        end = path.ends[position]
+        if end > done:
+            hasher.update(path.flat[done:end])
+            done = end
+            yield "node", hasher.copy().digest()
+
+
+def _hash_node(flat: bytes) -> bytes:
+    hasher = blake2b(b"node", digest_size=16)
+    hasher.update(flat)
+    return hasher.digest()
+
+
+def _stored_lines(text: str) -> Iterator[Key]:
+    lines = [line for line in (line.strip() for line in text.split("\n")) if len(line) >= LINE]
+    for line in dict.fromkeys((*lines[: STORED_LINES // 2], *lines[-STORED_LINES // 2 :])):
+        yield _line_key(line)
+
+
+def _quotation_keys(excerpts: Iterable[str]) -> Iterator[Key]:
+    lines: dict[str, None] = {}
+    ids: dict[str, None] = {}
+    for excerpt in excerpts:
+        shown = excerpt if len(excerpt) <= 40_000 else excerpt[:20_000] + "\n" + excerpt[-20_000:]
+        for line in shown.split("\n"):
+            for form in _bare_forms(line):
+                lines[form] = None
+        ids.update(dict.fromkeys(quoted_ids(shown)))
+    chosen = list(lines)
+    for line in dict.fromkeys((*chosen[: LINES // 2], *chosen[-LINES // 2 :])):
+        yield _line_key(line)
+    for anchor in list(ids)[-TEXTS:]:
+        yield "call", fingerprint("call", anchor, b"")
+
+
+def _bare_forms(line: str) -> Iterator[str]:
+    """The line, and what it quotes without markup and speaker."""
+    line = line.strip()
+    if len(line) < LINE:
+        return
+    yield line
+    bare = _MARKUP.sub("", line[:2000]).strip()
+    for form in (bare, _SPEAKER.sub("", bare)):
+        if form != line and len(form) >= LINE:
+            yield form
+
+
+def _line_key(line: str) -> Key:
+    return "text", fingerprint("line", line)
