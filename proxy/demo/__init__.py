@@ -1,0 +1,1 @@
+"""A session that anyone can watch: scripted provider, scripted agent, the real proxy between them."""

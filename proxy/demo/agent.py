@@ -114,8 +114,8 @@ class Agent:
         if self._max_tokens:
             options["max_tokens"] = self._max_tokens
         start = json.dumps(options, separators=(",", ":"))[:-1].encode()
-        tools = self._session.tools.encode()
-        return start + b',"tools":' + tools + b',"messages":[' + b",".join(self.messages) + b"]}"
+        tools = b',"tools":' + self._session.tools.encode() if self._session.tools else b""
+        return start + tools + b',"messages":[' + b",".join(self.messages) + b"]}"
 
     def _ask_model(self, turn: int) -> tuple[CallReport, _Heard]:
         body, heard = self._body(), _Heard()

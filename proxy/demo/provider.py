@@ -95,7 +95,7 @@ class Provider:
             request = json.loads(body)
         except ValueError:
             request = None
-        refusal = _check_shape(request)
+        tokens, refusal = 0, _check_shape(request)
         if refusal is None:
             prompt = self._render(request)
             tokens = sum(segment.tokens for segment in prompt)
@@ -103,7 +103,7 @@ class Provider:
         if refusal is not None:
             model = request.get("model", "") if isinstance(request, dict) else ""
             self.served.append(
-                Served(key, str(model), refusal.status, Usage(0, 0), 0.0, 0, body, refusal=refusal.message)
+                Served(key, str(model), refusal.status, Usage(tokens, 0), 0.0, 0, body, refusal=refusal.message)
             )
             await _send_json(send, refusal.status, _error(refusal))
             return

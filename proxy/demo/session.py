@@ -78,7 +78,7 @@ class Session:
     """Turns in order. `errors` are the lines planted in logs, whether or not a tool showed them."""
 
     system: str
-    tools: str  # JSON
+    tools: str  # JSON, or empty for a session without tools
     turns: tuple[Turn, ...]
     errors: tuple[str, ...]
 
