@@ -1,0 +1,151 @@
+"""The SQLite store: one file, one writer thread, a few read-only connections. Blocks no event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from proxy.core.records import (
+    Batch,
+    BranchRow,
+    ConversationSummary,
+    ExchangeRow,
+    FoldRow,
+    ItemRow,
+    LearnedRow,
+    Manifest,
+    OutcomeRow,
+    PlanRow,
+    StoredItem,
+    SummaryRow,
+)
+from proxy.errors import StoreError
+from proxy.store import sqlite_chain, sqlite_reader
+from proxy.store.sqlite_connection import Synchronous, connect_writer
+from proxy.store.sqlite_pool import ReadPool
+from proxy.store.sqlite_writer import Writer
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """Display and working store in one file. `synchronous` NORMAL trades a power cut's last commits for speed."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        synchronous: Synchronous = "FULL",
+        max_queue_bytes: int = 64 << 20,
+        readers: int = 4,
+    ) -> None:
+        self._path = Path(path)
+        self._readers = readers
+        self._writer = Writer(partial(connect_writer, self._path, synchronous), self._path, max_queue_bytes)
+        self._pool: ReadPool | None = None
+
+    async def open(self) -> None:
+        if self._pool is not None:
+            return
+        await asyncio.to_thread(self._writer.start)
+        self._pool = ReadPool(self._path, self._readers)
+
+    async def aclose(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:  # readers first: the last connection to close folds the write-ahead log into the file
+            await asyncio.to_thread(pool.close)
+        await asyncio.to_thread(self._writer.stop)
+
+    def submit(self, batch: Batch) -> asyncio.Future[None]:
+        return self._writer.put(batch)
+
+    @property
+    def is_degraded(self) -> bool:
+        return self._writer.is_degraded
+
+    async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        if self._pool is None:
+            raise StoreError(f"the store {self._path} is not open")
+        return await self._pool.run(read)
+
+    # -- identity ------------------------------------------------------------------------------
+    async def find_branches(
+        self, tenant: str, keys: Sequence[tuple[str, bytes]], scope: str, limit: int = 32
+    ) -> list[BranchRow]:
+        return await self._read(lambda db: sqlite_reader.find_branches(db, tenant, keys, scope, limit))
+
+    async def branch(self, branch: str) -> BranchRow | None:
+        return await self._read(lambda db: sqlite_reader.branch(db, branch))
+
+    async def path(self, path: str) -> tuple[str, ...]:
+        return await self._read(lambda db: sqlite_chain.path(db, path))
+
+    async def items(self, conversation: str, ids: Sequence[str]) -> list[StoredItem]:
+        return await self._read(lambda db: sqlite_reader.items(db, conversation, ids))
+
+    async def plan(self, plan: str) -> PlanRow | None:
+        return await self._read(lambda db: sqlite_reader.plan(db, plan))
+
+    async def summary(self, key: str) -> SummaryRow | None:
+        return await self._read(lambda db: sqlite_reader.summary(db, key))
+
+    async def learned(self) -> list[LearnedRow]:
+        return await self._read(sqlite_reader.learned)
+
+    # -- views ---------------------------------------------------------------------------------
+    async def conversations(self, *, tenant: str | None = None, limit: int = 100) -> list[ConversationSummary]:
+        return await self._read(lambda db: sqlite_reader.conversations(db, tenant, limit))
+
+    async def transcript(self, conversation: str, *, branch: str | None = None) -> AsyncIterator[StoredItem]:
+        """Page by page, each its own short transaction, so that a slow export holds nothing up.
+
+        With `branch`, the originals on that branch's path, whichever branch first brought them.
+        """
+        return self._pages(conversation, branch)
+
+    async def _pages(self, conversation: str, branch: str | None) -> AsyncIterator[StoredItem]:
+        after = 0
+        while page := await self._read(partial(_page, conversation, branch, after)):
+            for stored in page:
+                yield stored
+            after = page[-1].seq
+
+    async def view(self, branch: str, *, summarized: bool | None = None) -> list[StoredItem]:
+        return await self._read(lambda db: sqlite_reader.view(db, branch, summarized))
+
+    async def branches(self, conversation: str) -> list[BranchRow]:
+        return await self._read(lambda db: sqlite_reader.branches(db, conversation))
+
+    async def exchanges(self, conversation: str) -> list[tuple[ExchangeRow, OutcomeRow | None]]:
+        return await self._read(lambda db: sqlite_reader.exchanges(db, conversation))
+
+    async def folds(self, conversation: str) -> list[FoldRow]:
+        return await self._read(lambda db: sqlite_reader.folds(db, conversation))
+
+    async def window(self, window: str) -> Manifest | None:
+        return await self._read(lambda db: sqlite_chain.window(db, window))
+
+    async def windows(self, conversation: str) -> list[str]:
+        return await self._read(lambda db: sqlite_reader.windows(db, conversation))
+
+    async def body(self, hash: bytes) -> bytes | None:
+        return await self._read(lambda db: sqlite_reader.body(db, hash))
+
+    async def find_item(self, item: str, *, tenant: str | None = None) -> list[ItemRow]:
+        return await self._read(lambda db: sqlite_reader.find_item(db, item, tenant))
+
+    async def coverage(self, conversation: str, item: str) -> tuple[str, ...]:
+        return await self._read(lambda db: sqlite_reader.coverage(db, conversation, item))
+
+    async def search(
+        self, query: str, *, tenant: str | None = None, conversation: str | None = None, limit: int = 20
+    ) -> list[tuple[StoredItem, float]]:
+        return await self._read(lambda db: sqlite_reader.search(db, query, tenant, conversation, limit))
+
+
+def _page(conversation: str, branch: str | None, after: int, connection: sqlite3.Connection) -> list[StoredItem]:
+    return sqlite_reader.transcript_page(connection, conversation, branch, after)
