@@ -52,9 +52,12 @@ def serve(
     _heavy("proxy.app").run(settings, on_ready=lambda port: typer.echo(banner(settings, port=port), err=True))
 
 
-def demo() -> None:
+def demo(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    seed: Annotated[int, typer.Option(metavar="NUMBER", help="Another session of the same kind.")] = 7,
+) -> None:
     """Watch a long session pass through the proxy. Needs no key and no network."""
-    _heavy("proxy.demo").run()
+    raise typer.Exit(_heavy("proxy.demo").run(as_json=as_json, seed=seed))
 
 
 def check_config(config: ConfigOption = None) -> None:
