@@ -22,6 +22,7 @@ from proxy.wire.elements import (
     describe_call,
     join_lines,
 )
+from proxy.wire.errors import api_error
 from proxy.wire.frame import FieldCache, Fields, edit_frame
 from proxy.wire.hints import read_hints
 from proxy.wire.splitter import Splitter, join, outgoing_gaps
@@ -92,7 +93,7 @@ class ChatFormat:
 
     def error_body(self, message: str, *, code: str, type: str = "undercliff_error") -> bytes:
         """The shape every client library reads."""
-        return jsonbytes.dumps({"error": {"message": message, "type": type, "param": None, "code": code}})
+        return api_error(message, code=code, kind=type)
 
     def error_event(self, message: str, *, code: str) -> bytes:
         """A data event with a truthy `error`: the only shape that client libraries raise on."""

@@ -112,6 +112,10 @@ class Splitter:
         known = self.cache.find(raw)
         return (known or self.cache.add(self._read(raw))).element
 
+    def knows(self, body: bytes) -> bool:
+        """Does the body begin like one whose list was found before?"""
+        return any(body.startswith(prefix.bytes) for prefix in self._prefixes)
+
     def split(self, body: bytes) -> Split:
         """Raises `NotUnderstoodError` when the body or one of its elements cannot be read."""
         prefix = self._find_prefix(body)

@@ -1,0 +1,143 @@
+"""The Responses format: `input` to elements and back, byte for byte. State at the provider is never touched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from proxy.core.canonical import printable
+from proxy.core.model import Conversation, Element, Frame
+from proxy.wire import jsonbytes
+from proxy.wire.base import FrameEdits, Piece, ReplyReader
+from proxy.wire.content import render_texts
+from proxy.wire.elements import count_head
+from proxy.wire.errors import api_error
+from proxy.wire.frame import FieldCache, Fields, edit_frame
+from proxy.wire.hints import read_hints
+from proxy.wire.responses_items import OPAQUE_TYPES, read_item, text_slot
+from proxy.wire.responses_reader import ResponsesBodyReader, ResponsesStreamReader
+from proxy.wire.splitter import Split, Splitter, join, outgoing_gaps
+
+_LIST_KEY = "input"
+_LIMIT_KEYS = ("max_output_tokens",)
+_STATE_KEYS = ("previous_response_id", "conversation", "context_management", "background")
+"""Fields by which the provider holds or changes the history: such a request passes untouched."""
+
+
+class ResponsesFormat:
+    """`/responses`. Holds the cache of known items; otherwise without state."""
+
+    name = "responses"
+
+    def __init__(self) -> None:
+        self._splitter = Splitter(_LIST_KEY, read_item)
+        self._fields = FieldCache(_LIST_KEY)
+
+    def decode(self, body: bytes, headers: Mapping[str, str]) -> Conversation:
+        """Read a request body. Raises `NotUnderstoodError`."""
+        split = self._split_string(body) or self._splitter.split(body)
+        fields = self._fields.read(split.skeleton)
+        is_opaque = _holds_state(fields) or any(element.role in OPAQUE_TYPES for element in split.elements)
+        previous = printable(fields.text("previous_response_id"))
+        return Conversation(
+            wire="responses",
+            model=printable(fields.text("model")),
+            is_stream=fields.value("stream") is True,
+            elements=split.elements,
+            head=count_head(split.elements),
+            frame=split.frame,
+            instructions=printable(fields.text("instructions")),
+            tools=fields.raw.get("tools", b""),
+            has_tools=fields.has("tools"),
+            max_output=fields.integer("max_output_tokens"),
+            hints=read_hints(headers, fields, is_opaque=is_opaque, previous=previous),
+            is_opaque=is_opaque,
+        )
+
+    def encode(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> bytes:
+        """The outgoing body; see `WireFormat.encode`."""
+        frame = self.frame(conversation, pieces, edits)
+        raws = [piece.raw for piece in pieces]
+        if _is_string_input(conversation) and not _is_unchanged(conversation, pieces):
+            raws = [_as_item(raw) for raw in raws]
+        return join(frame, raws, frame.gaps)
+
+    def frame(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> Frame:
+        """The frame that `encode` joins the pieces into. A string input that was changed becomes a list."""
+        frame = conversation.frame
+        is_string = _is_string_input(conversation)
+        if is_string:
+            frame = Frame(frame.prefix + b"[", (), b"]" + frame.suffix)
+        frame = edit_frame(frame, edits, limit_keys=_LIMIT_KEYS)
+        if is_string and _is_unchanged(conversation, pieces):
+            return Frame(frame.prefix[:-1], (), frame.suffix[1:])
+        gaps = outgoing_gaps(frame, len(conversation.elements), [piece.source for piece in pieces])
+        return Frame(frame.prefix, gaps, frame.suffix)
+
+    def render(self, element: Element, texts: Sequence[str | None]) -> bytes:
+        """`element.raw` with its texts replaced in place."""
+        slot = text_slot(element.raw) if element.kind == "tool_result" else None
+        return render_texts(element.raw, slot, texts)
+
+    def note(self, text: str) -> bytes:
+        """A user message that carries `text`."""
+        content = [{"type": "input_text", "text": text}]
+        return jsonbytes.dumps({"type": "message", "role": "user", "content": content})
+
+    def read_element(self, raw: bytes) -> Element:
+        """Decode one item. Raises `NotUnderstoodError`."""
+        return self._splitter.element(raw)
+
+    def reader(self, *, is_stream: bool, strip_usage: bool) -> ReplyReader:
+        """`strip_usage` has no meaning here: usage comes unasked."""
+        if is_stream:
+            return ResponsesStreamReader(self.read_element)
+        return ResponsesBodyReader(self.read_element)
+
+    def error_body(self, message: str, *, code: str, type: str = "undercliff_error") -> bytes:
+        """The shape every client library reads."""
+        return api_error(message, code=code, kind=type)
+
+    def error_event(self, message: str, *, code: str) -> bytes:
+        """`error`, nested as providers send it and flat as the specification has it, then `response.failed`."""
+        error = {"type": "undercliff_error", "code": code, "message": message, "param": None}
+        first = {"type": "error", "sequence_number": 0, **{k: error[k] for k in ("code", "message", "param")}}
+        response: dict[str, Any] = {"object": "response", "status": "failed", "output": [], "usage": None}
+        failed = {
+            "type": "response.failed",
+            "sequence_number": 1,
+            "response": {**response, "error": {"code": code, "message": message}},
+        }
+        return _event("error", {**first, "error": error}) + _event("response.failed", failed)
+
+    def _split_string(self, body: bytes) -> Split | None:
+        """An input that is one string, as one synthetic user element; None for a list."""
+        if self._splitter.knows(body):
+            return None
+        members, start = jsonbytes.walk_object(body, until=_LIST_KEY)
+        if not members or members[-1].key != _LIST_KEY or body[start : start + 1] != b'"':
+            return None
+        end = jsonbytes.skip_value(body, start)
+        element = self.read_element(body[start:end])
+        frame = Frame(body[:start], (), body[end:])
+        return Split((element,), frame, body[:start] + b"[]" + body[end:])
+
+
+def _holds_state(fields: Fields) -> bool:
+    return any(fields.has(key) for key in _STATE_KEYS)
+
+
+def _is_string_input(conversation: Conversation) -> bool:
+    return len(conversation.elements) == 1 and conversation.elements[0].raw.startswith(b'"')
+
+
+def _is_unchanged(conversation: Conversation, pieces: Sequence[Piece]) -> bool:
+    return len(pieces) == 1 and pieces[0].source == 0 and pieces[0].raw == conversation.elements[0].raw
+
+
+def _as_item(raw: bytes) -> bytes:
+    return b'{"role":"user","content":' + raw + b"}" if raw.startswith(b'"') else raw
+
+
+def _event(name: str, document: object) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + jsonbytes.dumps(document) + b"\n\n"
