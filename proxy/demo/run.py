@@ -107,8 +107,8 @@ class _Recorder:
         return Row(
             turn=report.turn if report else 0,
             call=self._calls,
-            asked=", ".join(report.calls) or "nothing more" if report else "",
-            sent=one.usage.input if one else 0,
+            asked=(", ".join(report.calls) or "nothing more") if report and not report.error else "",
+            sent=one.usage.input if one else (report.sent_bytes // 4 if report else 0),
             seen=other.usage.input if other else 0,
             direct=one.cost if one else 0.0,
             through=other.cost if other else 0.0,

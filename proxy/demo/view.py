@@ -94,8 +94,10 @@ def _note(row: Row) -> str:
 
 def show_totals(console: Console, figures: Figures) -> None:
     direct, through, kept = figures.direct, figures.through, figures.kept
-    table = Table(title="Totals (a small model of a provider: prices and the cliff at a tenth of real size)")
-    table.title_justify = "left"
+    console.print(
+        "\nTotals. The provider is a model: a cliff at 27,200 tokens, a tenth of a real one.", highlight=False
+    )
+    table = Table()
     table.add_column("")
     table.add_column("without us", justify="right")
     table.add_column("with us", justify="right")
@@ -105,7 +107,7 @@ def show_totals(console: Console, figures: Figures) -> None:
     table.add_row("largest request", f"{direct.peak:,}", f"{through.peak:,}")
     table.add_row("calls above the cliff", f"{direct.above_cliff} of {direct.calls}", f"{through.above_cliff}")
     table.add_row("cache breaks", str(direct.breaks), str(through.breaks))
-    table.add_row("refused for length", str(figures.direct_refusals), f"0 ({figures.recovered} recovered unseen)")
+    table.add_row("refused for length", str(figures.direct_refusals), f"{through.errors} ({figures.recovered} unseen)")
     console.print(table)
     say = [
         f"Compactions: {kept.compactions}. Tool results reduced to one line: {kept.masked}.",
