@@ -57,7 +57,7 @@ def demo(
     seed: Annotated[int, typer.Option(metavar="NUMBER", help="Another session of the same kind.")] = 7,
 ) -> None:
     """Watch a long session pass through the proxy. Needs no key and no network."""
-    raise typer.Exit(_heavy("proxy.demo").run(as_json=as_json, seed=seed))
+    raise typer.Exit(_heavy("proxy.demo.run").run(as_json=as_json, seed=seed))
 
 
 def check_config(config: ConfigOption = None) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from proxy.errors import NotUnderstoodError
 from proxy.wire.base import WireFormat
 from proxy.wire.chat import ChatFormat
+from proxy.wire.responses import ResponsesFormat
 
-_FORMATS: tuple[WireFormat, ...] = (ChatFormat(),)
+_FORMATS: tuple[WireFormat, ...] = (ChatFormat(), ResponsesFormat())
 
 
 def readable_text(raw: bytes) -> str:
