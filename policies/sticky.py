@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from policies.ageing import WordIndex
 from policies.draft import Draft, digest_allowance
+from policies.economics import EconomicsOptions
 from policies.model import Form, Pressure, Selection, Situation
+from policies.money import Ledger, fold_when_due, shorten_tail
 
 
 @dataclass(frozen=True, slots=True)
-class StickyOptions:
-    """`mask_at`: tokens of items above which a batch of old tool results becomes stubs.
+class StickyOptions(EconomicsOptions):
+    """`economics`: let prices decide (see EconomicsOptions) instead of `mask_at`.
+
+    `mask_at`: tokens of items above which a batch of old tool results becomes stubs.
 
     `keep`: newest results that a batch leaves alone. `min_batch`, `min_share`: a batch must free so
     many tokens, and that share of the tokens it makes the provider read anew. `min_tail`: calls
     that a fold keeps whole before it would rather mask inside the tail.
     """
 
+    economics: bool = False
     mask_at: int = 20_000
     keep: int = 3
     min_batch: int = 2_000
@@ -38,12 +44,22 @@ class Sticky:
 
     def __init__(self, options: StickyOptions | None = None) -> None:
         self.options = options or StickyOptions()
+        self._words = WordIndex()
 
     def select(self, situation: Situation) -> Selection:
         draft = Draft(situation)
+        ledger = Ledger.read(situation.memory)
+        rent = ledger.rent
+        reason = ""
+        if self.options.economics:
+            shorten_tail(draft, ledger, self.options)
         if situation.pressure is not None:
-            return draft.finish(self._relieve(draft, situation.pressure), situation.memory)
-        return draft.finish(self._mask_batch(draft), situation.memory)
+            reason = self._relieve(draft, situation.pressure)
+        elif not self.options.economics:
+            reason = self._mask_batch(draft)
+        if self.options.economics and not reason:
+            reason, rent = fold_when_due(draft, ledger, self.options, self._words)
+        return draft.finish(reason or "shortened the tail", ledger.advance(len(situation.candidates), rent).memory())
 
     def _mask_batch(self, draft: Draft) -> str:
         """Stub old results once the window is over the trigger and the batch is worth its break."""
