@@ -6,6 +6,7 @@ import asyncio
 import getpass
 import os
 import secrets
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -16,7 +17,7 @@ import structlog
 import uvicorn
 
 from proxy.admin import Admin
-from proxy.auth import Caller, Gate
+from proxy.auth import Gate
 from proxy.banner import banner
 from proxy.config import Config
 from proxy.core.headers import RawHeaders, header
@@ -75,7 +76,6 @@ class App:
         await send({"type": "lifespan.startup.complete"})
         await receive()
         parts.admin.is_ready = False
-        await parts.exchanges.aclose()
         await parts.upstream.aclose()
         await parts.store.aclose()
         await send({"type": "lifespan.shutdown.complete"})
@@ -248,4 +248,5 @@ class _Server(uvicorn.Server):
             if self._on_ready is not None:
                 self._on_ready(port)
             else:
-                banner(self._settings, port)
+                sys.stdout.write(banner(self._settings, port=port))
+                sys.stdout.flush()

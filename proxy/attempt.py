@@ -1,4 +1,4 @@
-"""What to do with an attempt's outcome: pass it on, or send one other request unseen. Pure but for logging nothing."""
+"""What an attempt's outcome calls for: pass it on, or send one other request unseen. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from proxy.core.overflow import Overflow, Rules, classify, is_bodiless_overflow
+from proxy.core.overflow import Overflow, classify, is_bodiless_overflow
+from proxy.core.overflow_rules import Rules
 from proxy.wire.errors import load, loads_text, names_option
 
 REFUSALS = frozenset({400, 404, 409, 413, 415, 422})

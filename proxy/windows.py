@@ -10,12 +10,12 @@ from hashlib import blake2b
 from policies.contract import Policy, check
 from policies.model import NOT_OFFERED, Budget, Form, Pressure, Prices, Selection
 from proxy.core import forms
-from proxy.core.digest import DigestItem, digest
-from proxy.core.grouping import CallSite, call_ordinals, groups, pair_results
+from proxy.core.digest import DigestCall, DigestItem, digest
+from proxy.core.grouping import CallSite, call_ordinals, groups, key_argument, pair_results
 from proxy.core.identity import item_id
 from proxy.core.model import Conversation, Element, Frame
 from proxy.core.records import BodyRow, Entry
-from proxy.core.situation import Facts, Standing, build
+from proxy.core.situation import Facts, Standing, build, kind_of
 from proxy.core.window import EMPTY, Fold, Mask, Plan, Slot, applicable, slots
 from proxy.tokenizer import Tokenizer
 from proxy.wire.base import FrameEdits, Piece, WireFormat
@@ -31,7 +31,7 @@ class WindowOptions:
 
     mask_chars: int = 500
     never_mask: tuple[str, ...] = ()
-    digest_tokens: int = 2000
+    digest_chars: int = 8000
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +206,8 @@ class WindowBuilder:
             return old
         text = digest(
             self._digest_items(conversation.elements, measured, frozenset(covers)),
+            max_chars=self._options.digest_chars,
             later_text=_text_after(conversation.elements, measured.ids, frozenset(covers)),
-            max_tokens=self._options.digest_tokens,
         )
         content = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         return Fold(covers, item_id(measured.conversation, content, 0), text, reason)
@@ -220,9 +220,7 @@ class WindowBuilder:
         for index, (element, fact) in enumerate(zip(elements, measured.facts, strict=True)):
             if fact.id not in covers:
                 continue
-            items.append(
-                DigestItem.of(element, id=fact.id, group=numbers[index], tool=fact.tool, argument=fact.argument)
-            )
+            items.append(_digest_item(element, fact, numbers[index]))
         return items
 
     def render(
@@ -249,6 +247,24 @@ class WindowBuilder:
         body = fmt.encode(conversation, pieces, edits)
         is_rewritten = bool(own) or len(pieces) != len(conversation.elements)
         return Rendered(body, frame, tuple(entries), tuple(own), is_rewritten)
+
+
+def _digest_item(element: Element, fact: Facts, group: int) -> DigestItem:
+    text = element.text
+    if element.role == "assistant":  # its calls are listed by themselves
+        text = next((atom.text for atom in element.atoms if atom.kind == "asst"), "")
+    return DigestItem(
+        id=fact.id,
+        kind=kind_of(element),
+        role=element.role,
+        text=text,
+        calls=tuple(DigestCall(c.name, c.arguments, key_argument(c.arguments)) for c in element.calls),
+        tool=fact.tool,
+        argument=fact.argument,
+        is_failed=element.is_failed,
+        size_chars=fact.size_chars,
+        group=group,
+    )
 
 
 def _text_after(elements: Sequence[Element], ids: Sequence[str], covers: frozenset[str]) -> str:

@@ -7,12 +7,13 @@ from pathlib import Path
 from proxy.errors import ConfigError
 from proxy.store.base import Store
 from proxy.store.sqlite import SqliteStore
+from proxy.store.sqlite_connection import Synchronous
 
 _SQLITE = "sqlite:///"
 _POSTGRES = ("postgres", "postgresql")
 
 
-def open_store(url_or_path: str | Path) -> Store:
+def open_store(url_or_path: str | Path, *, synchronous: str = "full", queue_mb: int = 64) -> Store:
     """A plain path, `sqlite:///relative.db` or `sqlite:////absolute.db`."""
     text = str(url_or_path)
     scheme = text.partition("://")[0].lower() if "://" in text else ""
@@ -27,4 +28,5 @@ def open_store(url_or_path: str | Path) -> Store:
         path = text[len(_SQLITE) :]
     if not path or path == ":memory:":
         raise ConfigError(f"db: {text!r} names no file", hint="give a file path, or sqlite:///path")
-    return SqliteStore(Path(path).expanduser())
+    level: Synchronous = "NORMAL" if synchronous == "normal" else "FULL"
+    return SqliteStore(Path(path).expanduser(), synchronous=level, max_queue_bytes=queue_mb << 20)

@@ -1,0 +1,408 @@
+"""One request from start to end: the only module that awaits the store and upstream.
+
+Fails open: whatever goes wrong on our side, the original goes upstream and its answer comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from dataclasses import dataclass, replace
+
+import structlog
+
+from policies.registry import build as build_policy
+from proxy.attempt import Shown, Verdict, error_text, judge
+from proxy.codings import CodingError, decode_body
+from proxy.config import Config
+from proxy.core.headers import RawHeaders, as_mapping, header, request_headers, response_headers
+from proxy.core.model import Conversation
+from proxy.core.overflow import Overflow
+from proxy.core.overflow_rules import DEFAULT, Rules
+from proxy.core.records import Batch, ExchangeRow
+from proxy.errors import NotUnderstoodError, StoreError, UpstreamError
+from proxy.link import BodyTooLargeError, ClientLink
+from proxy.live import LiveBranches
+from proxy.models import ModelBook
+from proxy.passthrough import STATUS_OF, RawRequest
+from proxy.prices import PriceBook
+from proxy.recording import now
+from proxy.relay import Opening, Responder, look, open_reply, relay
+from proxy.settle import End, outcome_only, settle
+from proxy.store.base import Store
+from proxy.tokenizer import Tokenizer
+from proxy.turn import Turn, Turns, request_rows, window_rows
+from proxy.upstream import Upstream
+from proxy.windows import WindowBuilder, WindowOptions
+from proxy.wire.base import ReplyReader, WireFormat
+from proxy.wire.errors import JSON_HEADERS, api_error, load, too_large
+from proxy.wire.registry import Registry
+
+log = structlog.get_logger()
+
+COMMIT_S = 5.0
+"""A reply waits this long for the store; after that it goes on, and the gap is recorded."""
+TOO_LARGE = (
+    "This conversation grew too large for the model, and making it smaller did not help. "
+    "Please send your last message again."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What exchanges share."""
+
+    config: Config
+    store: Store
+    upstream: Upstream
+    live: LiveBranches
+    turns: Turns
+    models: ModelBook
+    formats: Registry
+    rules: Rules
+
+
+class Exchanges:
+    """Runs exchanges. One per process."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def format_of(self, request: RawRequest) -> WireFormat | None:
+        return self._services.formats.find(request.method, request.path)
+
+    async def run(self, request: RawRequest, fmt: WireFormat, link: ClientLink, respond: Responder) -> None:
+        """Answer one request that carries a conversation."""
+        cap = self._services.config.server.max_body_mb * 1024 * 1024
+        body = await link.body(cap)
+        headers = request_headers(request.headers, is_rewritten=False)
+        try:
+            plain = decode_body(body, header(request.headers, b"content-encoding"), cap=cap)
+        except CodingError as error:
+            if error.is_too_large:
+                raise BodyTooLargeError from error
+            plain = body
+        else:
+            headers = request_headers(request.headers, is_rewritten=True)
+        await _Exchange(self._services, request, fmt, plain, headers, respond).run()
+
+
+class _Exchange:
+    """The state of one exchange."""
+
+    def __init__(
+        self,
+        services: Services,
+        request: RawRequest,
+        fmt: WireFormat,
+        body: bytes,
+        headers: RawHeaders,
+        respond: Responder,
+    ) -> None:
+        self.services = services
+        self.request = request
+        self.fmt = fmt
+        self.body = body
+        self.headers = headers
+        self.respond = respond
+        self.id = f"{int(time.time() * 1000):011x}{secrets.token_hex(5)}"
+        self.started = time.monotonic()
+        self.conversation: Conversation | None = None
+        self.turn: Turn | None = None
+        self.attempts = 0
+        self.first_byte: float | None = None
+        self.commits: list[asyncio.Future[None]] = []
+        self.is_settled = False
+        self.opening: Opening | None = None
+        self.overflowed = False
+
+    async def run(self) -> None:
+        try:
+            await self._prepare()
+            await self._converse()
+        except asyncio.CancelledError:
+            self._settle(End(outcome="cancelled", status=499))
+            raise
+        finally:
+            if self.opening is not None:
+                await self.opening.response.aclose()
+
+    # -- before upstream -----------------------------------------------------------------------
+
+    async def _prepare(self) -> None:
+        note = ""
+        try:
+            headers = as_mapping(self.request.headers)
+            conversation = self.fmt.decode(self.body, headers)
+            if self.request.scope:
+                conversation = replace(conversation, hints=replace(conversation.hints, forced=self.request.scope))
+            self.conversation = conversation
+            if conversation.is_opaque or conversation.choices != 1 or not conversation.elements:
+                note = "state at the provider, several choices, or an empty list: passed as it came"
+            else:
+                self.turn = await self.services.turns.begin(self.fmt, conversation, self.request.tenant, self.id)
+        except NotUnderstoodError as error:
+            note = str(error)
+        except Exception as error:  # the bypass: our fault must never be the agent's
+            log.exception("exchange_bypassed", exchange=self.id)
+            note = f"{type(error).__name__}: {error}"
+            self.turn = None
+        self._record_request(note)
+
+    def _record_request(self, note: str) -> None:
+        turn, conversation = self.turn, self.conversation
+        row = ExchangeRow(
+            id=self.id,
+            tenant=self.request.tenant,
+            conversation=turn.placement.conversation if turn else "",
+            branch=turn.placement.branch if turn else "",
+            verdict=turn.placement.verdict if turn else "bypass",
+            method=self.request.method,
+            path=self.request.path,
+            model=conversation.model if conversation else "",
+            wire=self.fmt.name,
+            is_stream=bool(conversation and conversation.is_stream),
+            request_bytes=len(self.body),
+            items=len(conversation.elements) if conversation else 0,
+            created_at=now(),
+            note=note,
+        )
+        if turn is None:
+            self._submit(Batch(exchanges=(row,)))
+            return
+        batch = request_rows(turn, self.request.tenant)
+        branch = turn.live.row(self.request.tenant)
+        self._submit(replace(batch, exchanges=(row,), branches=(branch,)))
+
+    def _submit(self, batch: Batch) -> None:
+        future = self.services.store.submit(batch)
+        future.add_done_callback(_seen)
+        self.commits.append(future)
+
+    async def _committed(self) -> None:
+        """Wait until all that was submitted is on disk; a store that cannot keep up does not stop the answer."""
+        pending, self.commits = self.commits, []
+        if not pending:
+            return
+        done, late = await asyncio.wait(pending, timeout=COMMIT_S)
+        if late:
+            log.warning("store_slow", exchange=self.id, waited_s=COMMIT_S)
+        for future in done:
+            if isinstance(error := future.exception(), StoreError):
+                log.warning("rows_not_stored", exchange=self.id, error=str(error))
+
+    # -- upstream ------------------------------------------------------------------------------
+
+    async def _converse(self) -> None:
+        while True:
+            self.attempts += 1
+            body = self.turn.rendered.body if self.turn else self.body
+            if self.turn is not None:
+                self.window_row, batch = window_rows(self.turn, self.services.turns.policy_name)
+                self._submit(batch)
+            try:
+                opening = await self._send(body)
+            except UpstreamError as error:
+                await self._unreachable(error)
+                return
+            if not await self._again(opening):
+                break
+            await opening.response.aclose()
+        await self._answer(opening)
+
+    async def _send(self, body: bytes) -> Opening:
+        response = await self.services.upstream.send(self.request.method, self.request.url, self.headers, body)
+        conversation = self.conversation
+        kind = header(response.headers, b"content-type")
+        is_stream = bool(conversation and conversation.is_stream) and (
+            "event-stream" in kind or (not kind and response.status < 400)
+        )
+        strip = self.turn is not None and self.turn.edits.ask_usage
+        reader: ReplyReader = self.fmt.reader(is_stream=is_stream and response.status < 400, strip_usage=strip)
+        self.opening = opening = await open_reply(response, reader)
+        await look(
+            opening,
+            is_stream=is_stream,
+            on_wait=lambda: self._start(opening),
+            hold_s=self.services.config.server.hold_head_s,
+        )
+        return opening
+
+    async def _again(self, opening: Opening) -> bool:
+        """Is there one other request to send instead of passing this answer on? Prepares it if so."""
+        turn = self.turn
+        error = opening.error_body if opening.error_body is not None else opening.reader.error
+        shown = Shown(
+            status=opening.status,
+            error=error,
+            is_streamed=opening.error_body is None and bool(opening.reader.error),
+            has_content=opening.status < 400 and opening.reader.has_content,
+            is_rewritten=turn is not None and turn.rendered.is_rewritten,
+            asked_usage=turn is not None and turn.edits.ask_usage,
+            estimate=turn.limits.billed(turn.estimate) if turn else 0,
+            window=turn.limits.facts.window if turn else None,
+        )
+        verdict, overflow = judge(shown, self.services.rules)
+        if turn is None or verdict is Verdict.PASS_ON:
+            return False
+        if verdict is Verdict.WITHOUT_USAGE:
+            self._submit(self.services.models.learn_refusal())
+            self.services.turns.without_usage(turn)
+            return True
+        if verdict is Verdict.AS_IT_CAME:
+            log.warning("rewrite_refused", exchange=self.id, status=opening.status, error=error_text(error))
+            turn.live.state.is_suspended = True
+            self.services.turns.as_it_came(turn)
+            return True
+        return overflow is not None and self._recover(turn, overflow)
+
+    def _recover(self, turn: Turn, overflow: Overflow) -> bool:
+        if overflow.limit:
+            self._submit(self.services.models.learn_limit(turn.conversation.model, overflow.limit))
+        if self.overflowed:
+            return False
+        self.overflowed = True
+        turn.limits = self.services.models.limits(turn.conversation.model)
+        is_smaller = self.services.turns.shrink(turn, overflow)
+        log.info(
+            "overflow_met",
+            exchange=self.id,
+            limit=overflow.limit,
+            requested=overflow.requested,
+            cause=overflow.cause,
+            is_retried=is_smaller,
+        )
+        return is_smaller
+
+    # -- towards the client --------------------------------------------------------------------
+
+    async def _start(self, opening: Opening) -> None:
+        """Release the reply's head, once; what was received before is on disk by then."""
+        if self.respond.is_started:
+            return
+        await self._committed()
+        self.first_byte = self.first_byte or time.monotonic()
+        is_edited = bool(header(opening.response.headers, b"content-encoding")) or (
+            self.turn is not None and self.turn.edits.ask_usage
+        )
+        extra: RawHeaders = []
+        if self.turn is not None:
+            saved = self.turn.limits.billed(self.turn.saved)
+            extra = [
+                (b"x-undercliff-conversation", self.turn.placement.conversation.encode()),
+                (b"x-undercliff-window", self.turn.window.encode()),
+                (b"x-undercliff-saved-tokens", str(saved).encode()),
+            ]
+        if "event-stream" in header(opening.response.headers, b"content-type"):
+            extra.append((b"x-accel-buffering", b"no"))
+        headers = response_headers(opening.response.headers, is_decoded=is_edited, extra=extra)
+        await self.respond.start(opening.status, headers)
+
+    async def _answer(self, opening: Opening) -> None:
+        if self.overflowed and not opening.reader.has_content and await self._give_up(opening):
+            return
+        if self.respond.is_started and opening.error_body is not None:
+            # The head of an earlier attempt is out: the error can only be an event of that stream.
+            await self.respond.body(self.fmt.error_event(error_text(opening.error_body), code="upstream_error"))
+            self._settle_reply(opening)
+            await self._committed()
+            await self.respond.end()
+            return
+        await self._start(opening)
+
+        async def before_end() -> None:
+            self._settle_reply(opening)
+            await self._committed()
+
+        await relay(opening, self.respond, before_end)
+        if opening.failure is not None and opening.reader.at_event_boundary and self._is_event_stream(opening):
+            event = self.fmt.error_event(f"{opening.failure}", code="upstream_closed")
+            await self.respond.end(event)
+
+    async def _give_up(self, opening: Opening) -> bool:
+        """Twice too large: the provider's status and code, with words that tell the user what to do."""
+        error = opening.error_body if opening.error_body is not None else opening.reader.error
+        shown = Shown(opening.status, error, opening.error_body is None, False, False, False, 0, None)
+        verdict, _ = judge(shown, self.services.rules)
+        if verdict is not Verdict.OVERFLOW or self.attempts < 2:
+            return False
+        body = too_large(load(error), TOO_LARGE)
+        end = End(outcome="overflow", status=opening.status, error=error_text(error))
+        self._settle(end)
+        await self._committed()
+        if self.respond.is_started:
+            await self.respond.end(self.fmt.error_event(TOO_LARGE, code="context_length_exceeded"))
+            return True
+        headers = response_headers(opening.response.headers, is_decoded=True)
+        headers = [(n, v) for n, v in headers if n != b"content-type"] + JSON_HEADERS
+        await self.respond.full(opening.status if opening.status >= 400 else 400, headers, body)
+        return True
+
+    def _is_event_stream(self, opening: Opening) -> bool:
+        return "event-stream" in header(opening.response.headers, b"content-type")
+
+    async def _unreachable(self, error: UpstreamError) -> None:
+        self._settle(End(outcome="error", status=STATUS_OF[error.kind], error=str(error)))
+        await self._committed()
+        code = f"upstream_{error.kind}"
+        if self.respond.is_started:
+            await self.respond.end(self.fmt.error_event(str(error), code=code))
+            return
+        await self.respond.full(STATUS_OF[error.kind], JSON_HEADERS, api_error(str(error), code=code))
+
+    # -- the record ----------------------------------------------------------------------------
+
+    def _settle_reply(self, opening: Opening) -> None:
+        error = opening.error_body if opening.error_body is not None else opening.reader.error
+        failure = str(opening.failure) if opening.failure is not None else ""
+        if opening.status >= 400 or error:
+            outcome = "error"
+        elif failure:
+            outcome = "interrupted"
+        else:
+            outcome = "ok"
+        self._settle(End(outcome=outcome, status=opening.status, error=error_text(error) if error else failure))
+
+    def _settle(self, end: End) -> None:
+        """Queue the outcome's rows, once. Never waits: it also runs while the exchange is being cancelled."""
+        if self.is_settled:
+            return
+        self.is_settled = True
+        clock = time.monotonic()
+        end = replace(
+            end,
+            attempts=self.attempts,
+            first_byte_ms=((self.first_byte or clock) - self.started) * 1000,
+            duration_ms=(clock - self.started) * 1000,
+        )
+        if self.turn is None:
+            self._submit(outcome_only(self.id, end, self.opening))
+            return
+        reply = self.opening.reader.reply() if self.opening is not None else None
+        self._submit(
+            settle(
+                self.turn, end, reply, self.window_row, self.request.tenant, self.services.live, self.services.models
+            )
+        )
+
+
+def _seen(future: asyncio.Future[None]) -> None:
+    """Take note of a failure that nobody waits for any more: the store has already reported it."""
+    if not future.cancelled():
+        future.exception()
+
+
+async def build_exchanges(config: Config, store: Store, upstream: Upstream) -> Exchanges:
+    """Wire up what exchanges share. The vocabulary and the price table load in threads meanwhile."""
+    tokenizer = Tokenizer()
+    prices = PriceBook(config.upstream.url, {name: _override(entry) for name, entry in config.models.items()})
+    await asyncio.gather(tokenizer.load(), prices.load())
+    models = ModelBook(config, prices, await store.learned())
+    live = LiveBranches(store)
+    window = config.window
+    policy = build_policy(config.policy.name, config.policy.options)
+    builder = WindowBuilder(policy, tokenizer, WindowOptions(window.mask_chars, tuple(window.never_mask)))
+    turns = Turns(live, builder, models, tokenizer, asks_usage=config.upstream.ask_usage, target_share=window.target_share)
+    rules = DEFAULT.extended(patterns=config.overflow.patterns, vetoes=config.overflow.vetoes)
+    return Exchanges(Services(config, store, upstream, live, turns, models, Registry(), rules))

@@ -1,0 +1,114 @@
+"""What is known of each model at this provider: limits, prices, billed per counted tokens, what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from proxy.config import Config
+from proxy.core.pricing import ModelFacts
+from proxy.core.records import Batch, LearnedRow
+from proxy.core.thresholds import Thresholds, thresholds
+from proxy.core.tokens import Calibration
+from proxy.prices import PriceBook
+
+REPLY_SHARE = 0.1
+"""Share of the window kept for the reply when the request does not cap it."""
+RATIO_STEP = 0.01
+"""A smaller change of a ratio is not worth a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """One model's figures for one request. Thresholds are in billed tokens, `ratio` is billed per counted."""
+
+    facts: ModelFacts
+    thresholds: Thresholds
+    ratio: float
+
+    def reply_allowance(self, asked: int | None) -> int:
+        """Tokens to keep free for the reply: what the request asks for, else a share of the window."""
+        if asked is not None:
+            return min(asked, self.facts.window)
+        return min(self.facts.max_output or self.facts.window, int(REPLY_SHARE * self.facts.window))
+
+    def counted(self, billed: float) -> int:
+        """Billed tokens as tokens of our own counting."""
+        return int(billed / self.ratio)
+
+    def billed(self, counted: float) -> int:
+        return int(counted * self.ratio)
+
+
+class ModelBook:
+    """Facts by model name; learns from what the provider says and keeps it as rows for the store."""
+
+    def __init__(self, config: Config, prices: PriceBook, learned: Iterable[LearnedRow] = ()) -> None:
+        self._config = config
+        self._prices = prices
+        self._upstream = config.upstream.url
+        self._limits: dict[str, int] = {}
+        self._ratios: dict[str, Calibration] = {}
+        self.refuses_usage = False
+        self._cache: dict[str, ModelLimits] = {}
+        for row in learned:
+            if row.upstream == self._upstream:
+                self._recall(row)
+
+    def _recall(self, row: LearnedRow) -> None:
+        if row.name == "limit":
+            self._limits[row.model] = int(row.value)
+        elif row.name == "ratio":
+            self._ratios[row.model] = Calibration(ratio=row.value, samples=1)
+        elif row.name == "refuses_usage":
+            self.refuses_usage = bool(row.value)
+
+    def limits(self, model: str) -> ModelLimits:
+        known = self._cache.get(model)
+        if known is None:
+            facts = self._prices.facts(model, learned_limit=self._limits.get(model))
+            window = self._config.window
+            known = ModelLimits(
+                facts,
+                thresholds(
+                    facts.window,
+                    facts.cliff,
+                    compact_at=self._config.model(model).compact_at or window.compact_at or None,
+                    target_share=window.target_share,
+                    guard_cliff_share=window.guard_cliff_share,
+                    guard_window_share=window.guard_window_share,
+                ),
+                self._ratios.get(model, Calibration()).ratio,
+            )
+            if len(self._cache) > 1000:
+                self._cache.clear()
+            self._cache[model] = known
+        return known
+
+    def learn_limit(self, model: str, limit: int) -> Batch:
+        """The provider named its limit: it wins over every table from now on."""
+        if self._limits.get(model) == limit:
+            return Batch()
+        self._limits[model] = limit
+        self._cache.pop(model, None)
+        return self._row(model, "limit", limit)
+
+    def learn_usage(self, model: str, *, billed: int, counted: int) -> Batch:
+        """One more bill for a request that we counted."""
+        old = self._ratios.get(model, Calibration())
+        new = old.updated(billed=billed, counted=counted)
+        if new is old:
+            return Batch()
+        self._ratios[model] = new
+        self._cache.pop(model, None)
+        if old.samples and abs(new.ratio - old.ratio) < RATIO_STEP * old.ratio:
+            return Batch()
+        return self._row(model, "ratio", new.ratio)
+
+    def learn_refusal(self) -> Batch:
+        """This provider refuses the usage option."""
+        self.refuses_usage = True
+        return self._row("", "refuses_usage", 1.0)
+
+    def _row(self, model: str, name: str, value: float) -> Batch:
+        return Batch(learned=(LearnedRow(self._upstream, model, name, float(value)),))

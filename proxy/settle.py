@@ -1,0 +1,166 @@
+"""What the end of a reply means for its branch: outcome, usage, the reply's items, the window that now stands."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, fields
+
+from proxy.core.branches import LastOutcome, finish
+from proxy.core.grouping import groups
+from proxy.core.identity import Step, emitted, item_ids
+from proxy.core.model import Element, Reply, Usage
+from proxy.core.pricing import cost, direct_cost
+from proxy.core.receipts import new_keys
+from proxy.core.records import Batch, KeyRow, OutcomeRow, WindowRow
+from proxy.live import LiveBranches
+from proxy.models import ModelBook
+from proxy.recording import item_rows, now, path_row
+from proxy.relay import Opening
+from proxy.turn import Turn, accept
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How an exchange ended: ok, incomplete, error, overflow, cancelled or interrupted."""
+
+    outcome: str
+    status: int
+    error: str = ""
+    attempts: int = 0
+    first_byte_ms: float = 0.0
+    duration_ms: float = 0.0
+
+
+def merge(*batches: Batch) -> Batch:
+    """All rows of several batches, in order."""
+    return Batch(**{f.name: sum((getattr(batch, f.name) for batch in batches), ()) for f in fields(Batch)})
+
+
+def outcome_only(exchange: str, end: End, opening: Opening | None) -> Batch:
+    """The outcome of a request that was passed as it came and belongs to no branch."""
+    usage = opening.reader.reply().usage if opening is not None else None
+    return Batch(outcomes=(_outcome_row(exchange, end, usage or Usage(0, 0), "", None, None, 0, ()),))
+
+
+def settle(
+    turn: Turn,
+    end: End,
+    reply: Reply | None,
+    window: WindowRow,
+    tenant: str,
+    live_branches: LiveBranches,
+    models: ModelBook,
+) -> Batch:
+    """Move the branch on in memory and return the rows that say so."""
+    live, placement = turn.live, turn.placement
+    reply = reply or Reply()
+    is_ok = end.outcome == "ok"
+    outcome = "incomplete" if is_ok and not reply.is_complete else end.outcome
+    usage = reply.usage or _estimated(turn, reply, is_ok)
+    batches: list[Batch] = []
+    if is_ok and reply.elements:
+        batches.append(accept(turn, window))
+        batches.append(_remember_usage(turn, usage, models))
+    steps = emitted(reply.elements, reply.response_id)
+    last: LastOutcome = "ok" if is_ok else "cancelled" if end.outcome == "cancelled" else "failed"
+    view = finish(live.view, steps, last, live_branches.tick())
+    live.state.outcome = end.outcome
+    keys = new_keys(view.path, view.sent, view.scope) if steps else ()
+    live_branches.finish(live, view, keys)
+    items = item_ids(placement.conversation, reply.elements, before=_before(turn))
+    rows, bodies = item_rows(
+        reply.elements,
+        items,
+        steps,
+        groups(reply.elements),
+        conversation=placement.conversation,
+        branch=placement.branch,
+        exchange=turn.exchange,
+    )
+    path, live.path = path_row(placement.branch, live.path, (*live.path.items, *items))
+    facts = turn.limits.facts
+    direct_in = turn.limits.billed(turn.measured.tokens + turn.tools_tokens)
+    row = _outcome_row(
+        turn.exchange,
+        End(outcome, end.status, end.error, end.attempts, end.first_byte_ms, end.duration_ms),
+        usage,
+        reply.finish,
+        cost(usage, facts),
+        direct_cost(direct_in, turn.limits.billed(_known_tokens(turn)), usage.output, facts),
+        int(window.first_change >= 0 and bool(turn.decision.reason)),
+        tuple(items),
+    )
+    batches.append(
+        Batch(
+            bodies=bodies,
+            items=rows,
+            paths=(path,) if path is not None else (),
+            outcomes=(row,),
+            branches=(live.row(tenant),),
+            keys=tuple(KeyRow(tenant, kind, key, placement.branch) for kind, key in keys),
+        )
+    )
+    return merge(*batches)
+
+
+def _before(turn: Turn) -> list[Element | Step]:
+    return [*turn.conversation.elements[: turn.conversation.head], *turn.placement.path.steps]
+
+
+def _known_tokens(turn: Turn) -> int:
+    """Tokens of the request that were in the branch's last one: what a direct run would find in the cache."""
+    known = {entry.item for entry in turn.base.entries}
+    if turn.live.plan.fold is not None:
+        known.update(turn.live.plan.fold.covers)
+    return sum(fact.tokens for fact in turn.measured.facts if fact.id in known)
+
+
+def _estimated(turn: Turn, reply: Reply, is_ok: bool) -> Usage:
+    output = len(reply.text) // 4
+    billed = turn.limits.billed(turn.estimate) if is_ok or output else 0
+    return Usage(input=billed, output=output, is_estimated=True)
+
+
+def _remember_usage(turn: Turn, usage: Usage, models: ModelBook) -> Batch:
+    state = turn.live.state
+    state.calls += 1
+    state.input, state.output, state.is_estimated = usage.input, usage.output, usage.is_estimated
+    state.estimate = turn.estimate
+    state.billed_plan = turn.live.plan_id
+    state.at = time.time()
+    if usage.is_estimated:
+        return Batch()
+    return models.learn_usage(turn.conversation.model, billed=usage.input, counted=turn.estimate)
+
+
+def _outcome_row(
+    exchange: str,
+    end: End,
+    usage: Usage,
+    finish_reason: str,
+    dollars: float | None,
+    direct: float | None,
+    breaks: int,
+    items: tuple[str, ...],
+) -> OutcomeRow:
+    return OutcomeRow(
+        exchange=exchange,
+        status=end.status,
+        outcome=end.outcome,
+        attempts=end.attempts,
+        finish=finish_reason,
+        input=usage.input,
+        cached=usage.cached,
+        written=usage.written,
+        output=usage.output,
+        reasoning=usage.reasoning,
+        is_estimated=usage.is_estimated,
+        cost=dollars,
+        cost_direct=direct,
+        error=end.error,
+        first_byte_ms=round(end.first_byte_ms, 3),
+        duration_ms=round(end.duration_ms, 3),
+        ended_at=now(),
+        breaks=breaks,
+        reply_items=items,
+    )

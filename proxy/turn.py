@@ -1,0 +1,405 @@
+"""One request placed, decided and rendered: from a decoded conversation to outgoing bytes and their rows."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from policies.contract import ContractError
+from policies.model import Budget, Form, Pressure, PressureKind
+from proxy.core.branches import Placement
+from proxy.core.grouping import groups
+from proxy.core.identity import Probe, item_ids, probe, steps_of
+from proxy.core.model import Conversation
+from proxy.core.overflow import Overflow
+from proxy.core.receipts import Key
+from proxy.core.records import Batch, FoldRow, ItemRow, KeyRow, LinkRow, PlanRow, SummaryRow, WindowRow
+from proxy.core.situation import kind_of
+from proxy.core.thresholds import TARGET_SHARE
+from proxy.core.window import EMPTY, Fold, encode_plan, plan_id, slots
+from proxy.live import Live, LiveBranches
+from proxy.models import ModelBook, ModelLimits
+from proxy.recording import Served, depth_after, fresh_rows, item_rows, now, path_row, window_row
+from proxy.tokenizer import Tokenizer
+from proxy.windows import Decision, Limits, Measured, Rendered, WindowBuilder
+from proxy.wire.base import FrameEdits, WireFormat
+
+log = structlog.get_logger()
+
+COLD_S = 3600.0
+"""After so long without a call no provider's cache is warm."""
+GAIN = 0.03
+"""A compaction that saves a smaller share of the window than this is not worth its cache break."""
+REGROWTH = 1.2
+"""After a compaction that did not help, the window must grow by this factor before the next attempt."""
+MIN_OUTPUT = 256
+"""A lowered output allowance below this is no answer: then the input shrinks instead."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """The state of one request on its way. `base` is the branch's last good window."""
+
+    exchange: str
+    fmt: WireFormat
+    conversation: Conversation
+    probe: Probe
+    placement: Placement
+    live: Live
+    fresh_keys: tuple[Key, ...]
+    measured: Measured
+    limits: ModelLimits
+    decision: Decision
+    rendered: Rendered
+    base: Served
+    tools_tokens: int = 0
+    edits: FrameEdits = field(default_factory=FrameEdits)
+    window: str = ""
+    attempt: int = 0
+    is_managed: bool = True  # False: passed as it came (side calls, suspended branches)
+
+    @property
+    def estimate(self) -> int:
+        """Tokens of the outgoing request by our own counting, tools included."""
+        return self.decision.tokens + self.tools_tokens
+
+    @property
+    def saved(self) -> int:
+        return max(0, self.measured.tokens - self.decision.tokens)
+
+
+class Turns:
+    """Makes turns. Touches branches in memory, reads the store through them, writes nothing."""
+
+    def __init__(
+        self,
+        live: LiveBranches,
+        builder: WindowBuilder,
+        models: ModelBook,
+        tokenizer: Tokenizer,
+        *,
+        asks_usage: bool = True,
+        target_share: float = TARGET_SHARE,
+    ) -> None:
+        self._live = live
+        self._builder = builder
+        self._models = models
+        self._tokenizer = tokenizer
+        self._asks_usage = asks_usage
+        self._target_share = target_share
+
+    @property
+    def policy_name(self) -> str:
+        return self._builder.policy.name
+
+    async def begin(self, fmt: WireFormat, conversation: Conversation, tenant: str, exchange: str) -> Turn:
+        """Place the request and choose its window. Raises `ContractError` when the policy breaks a rule."""
+        request = probe(conversation, tenant)
+        placement, live, fresh = await self._live.place(request, discriminator=exchange)
+        ids = item_ids(placement.conversation, conversation.elements)
+        measured = await self._builder.measure(conversation, placement.conversation, ids)
+        tools_tokens = (await self._tokenizer.count_async([conversation.tools.decode("utf-8", "replace")]))[0]
+        turn = Turn(
+            exchange=exchange,
+            fmt=fmt,
+            conversation=conversation,
+            probe=request,
+            placement=placement,
+            live=live,
+            fresh_keys=fresh,
+            measured=measured,
+            limits=self._models.limits(conversation.model),
+            decision=whole(measured),
+            rendered=None,  # type: ignore[arg-type]  # set below, before anyone can see it
+            base=live.served,
+            tools_tokens=tools_tokens if conversation.has_tools else 0,
+            edits=FrameEdits(ask_usage=self._wants_usage(conversation)),
+        )
+        turn.is_managed = placement.kind != "side" and not live.state.is_suspended and not placement.is_unresolved
+        if turn.is_managed:
+            turn.decision = self._decide(turn)
+        self._render(turn)
+        return turn
+
+    def _wants_usage(self, conversation: Conversation) -> bool:
+        return self._asks_usage and not conversation.wants_usage and not self._models.refuses_usage
+
+    def _decide(self, turn: Turn) -> Decision:
+        calm = self._ask(turn, None)
+        pressure = self._pressure(turn, calm)
+        if pressure is None:
+            return calm
+        return self._relieved(turn, calm, pressure) or calm
+
+    def _relieved(self, turn: Turn, calm: Decision, pressure: Pressure) -> Decision | None:
+        """The decision under pressure, or None when it would not help; that is remembered."""
+        pressed = self._ask(turn, pressure)
+        if pressed.tokens > (1 - GAIN) * calm.tokens:
+            turn.live.state.futile_at = turn.measured.tokens
+            log.warning(
+                "compaction_ineffective",
+                conversation=turn.placement.conversation,
+                pressure=pressure.kind,
+                figure=pressure.figure,
+                target=pressure.target,
+                tokens=calm.tokens,
+            )
+            return None
+        turn.live.state.futile_at = 0
+        return pressed
+
+    def _ask(self, turn: Turn, pressure: Pressure | None) -> Decision:
+        live, limits = turn.live, turn.limits
+        reply = limits.reply_allowance(turn.conversation.max_output)
+        budget = Budget(
+            ceiling=limits.counted(limits.thresholds.boundary), tools=turn.tools_tokens, reply=limits.counted(reply)
+        )
+        return self._builder.decide(
+            turn.conversation,
+            turn.measured,
+            live.plan,
+            live.seen,
+            Limits(budget, limits.facts.ratios),
+            pressure=pressure,
+            memory=live.state.memory,
+            is_cold=bool(live.state.at) and time.time() - live.state.at > COLD_S,
+        )
+
+    def _pressure(self, turn: Turn, calm: Decision) -> Pressure | None:
+        """Does the billed size of the last call, or the expected size of this one, call for compaction?"""
+        state, limits = turn.live.state, turn.limits
+        marks = limits.thresholds
+        if not state.calls or turn.measured.tokens < REGROWTH * state.futile_at:
+            return None
+        new = turn.measured.new_tokens(turn.live.seen)
+        expected = state.input + limits.billed(new) if state.input else limits.billed(turn.estimate)
+        if calm.reason:  # this very request is smaller already
+            expected = min(expected, limits.billed(calm.tokens + turn.tools_tokens))
+        last = turn.conversation.elements[-1]
+        is_new_turn = kind_of(last) == "user"
+        if turn.placement.kind == "main" and is_new_turn and min(state.input, expected) >= marks.compact_at:
+            return self._to(turn, "threshold", marks.target, state.input)
+        if expected >= marks.guard:
+            return self._to(turn, "guard", marks.target, expected)
+        return None
+
+    def _to(self, turn: Turn, kind: PressureKind, billed: float, figure: int) -> Pressure:
+        target = turn.limits.counted(billed) - turn.tools_tokens
+        return Pressure(kind, max(target, 0), figure)
+
+    def _render(self, turn: Turn) -> None:
+        turn.attempt += 1
+        turn.window = f"{turn.exchange}-{turn.attempt}"
+        turn.rendered = self._builder.render(turn.fmt, turn.conversation, turn.measured, turn.decision, turn.edits)
+
+    # -- a second attempt ----------------------------------------------------------------------
+
+    def shrink(self, turn: Turn, overflow: Overflow) -> bool:
+        """Make the one smaller request that answers an overflow; False when there is none."""
+        limits = turn.limits
+        if overflow.cause == "output" and overflow.limit and (room := self._output_room(turn, overflow)):
+            turn.edits = replace(turn.edits, max_output=room)
+            self._render(turn)
+            return True
+        if not turn.is_managed:
+            return False
+        boundary = overflow.limit or min(int(limits.thresholds.boundary), limits.billed(turn.estimate))
+        # What the provider counted tells our own count's ratio better than any average.
+        ratio = overflow.input or overflow.requested
+        scale = turn.estimate / ratio if ratio and turn.estimate else 1 / limits.ratio
+        target = int(boundary * self._target_share * scale) - turn.tools_tokens
+        try:
+            pressed = self._ask(turn, Pressure("overflow", max(target, 0), overflow.requested or 0))
+        except ContractError as error:
+            log.warning("policy_bypassed", error=str(error))
+            return False
+        if pressed.tokens >= turn.decision.tokens:
+            return False
+        turn.decision = pressed
+        self._render(turn)
+        return True
+
+    def _output_room(self, turn: Turn, overflow: Overflow) -> int:
+        """The output allowance that fits beside this input; 0 when the request names none or it is too small."""
+        asked = turn.conversation.max_output or 0
+        used = overflow.input or turn.limits.billed(turn.estimate)
+        room = (overflow.limit or 0) - used - max(16, used // 50 if overflow.input is None else 0)
+        return room if MIN_OUTPUT <= room < asked else 0
+
+    def without_usage(self, turn: Turn) -> None:
+        """The same request without the usage option, which this provider refuses."""
+        turn.edits = replace(turn.edits, ask_usage=False)
+        self._render(turn)
+
+    def as_it_came(self, turn: Turn) -> None:
+        """The client's own list."""
+        turn.decision = whole(turn.measured)
+        turn.is_managed = False
+        self._render(turn)
+
+
+def whole(measured: Measured) -> Decision:
+    """Everything in full."""
+    return Decision(EMPTY, tuple(slots(EMPTY, measured.ids)), "", {}, measured.tokens)
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def request_rows(turn: Turn, tenant: str) -> Batch:
+    """The request's new items, its path and receipts. Moves the branch's path on in memory."""
+    live, placement, conversation = turn.live, turn.placement, turn.conversation
+    elements, ids = conversation.elements, turn.measured.ids
+    steps = [*steps_of(elements[: conversation.head]), *turn.probe.path.steps]
+    known = frozenset(live.path.items)
+    fresh = [i for i, item in enumerate(ids) if item not in known]
+    numbers = groups(elements) if fresh else []
+    pinned = frozenset(
+        fact.id for fact, element in zip(turn.measured.facts, elements, strict=True) if kind_of(element) == "system"
+    )
+    items, bodies = item_rows(
+        [elements[i] for i in fresh],
+        [ids[i] for i in fresh],
+        [steps[i] for i in fresh],
+        [numbers[i] for i in fresh],
+        conversation=placement.conversation,
+        branch=placement.branch,
+        exchange=turn.exchange,
+        pinned=pinned,
+        sources=[turn.measured.facts[i].argument for i in fresh],
+    )
+    head = elements[: conversation.head]
+    own = item_ids(placement.conversation, [*head, *placement.path.steps])
+    row, live.path = path_row(placement.branch, live.path, tuple(own))
+    live.state.head = conversation.head
+    live.state.sent = len(placement.path)
+    live.state.kinds = placement.kinds
+    return Batch(
+        bodies=bodies,
+        items=items,
+        paths=(row,) if row is not None else (),
+        keys=tuple(KeyRow(tenant, kind, key, placement.branch) for kind, key in turn.fresh_keys),
+        links=_replies(turn, fresh),
+    )
+
+
+def _replies(turn: Turn, fresh: list[int]) -> tuple[LinkRow, ...]:
+    links = []
+    callers: dict[str, str] = {}
+    wanted = set(fresh)
+    for index, element in enumerate(turn.conversation.elements):
+        for call in element.calls:
+            callers[call.id] = turn.measured.ids[index]
+        if index in wanted and element.answers in callers:
+            caller = callers[element.answers]
+            links.append(LinkRow(turn.placement.conversation, turn.measured.ids[index], caller, "replies_to"))
+    return tuple(links)
+
+
+def window_rows(turn: Turn, policy: str) -> tuple[WindowRow, Batch]:
+    """The manifest of the attempt about to be sent, and the plan it was made under when that is new."""
+    row, frame = window_row(
+        turn.window,
+        turn.exchange,
+        turn.placement.branch,
+        turn.attempt,
+        turn.base,
+        turn.rendered,
+        policy=policy if turn.is_managed else "passthrough",
+        reason=turn.decision.reason,
+        tokens_in=turn.measured.tokens + turn.tools_tokens,
+        tokens_out=turn.estimate,
+    )
+    plans: tuple[PlanRow, ...] = ()
+    plan = turn.decision.plan
+    if turn.is_managed and not plan.is_empty and plan != turn.live.plan:
+        data = encode_plan(plan)
+        plans = (PlanRow(plan_id(turn.placement.branch, data), turn.placement.branch, data),)
+    return row, Batch(bodies=(*frame, *turn.rendered.bodies), windows=(row,), plans=plans)
+
+
+def accept(turn: Turn, row: WindowRow) -> Batch:
+    """The provider took this window: it becomes the branch's, and its fold, if new, is carried out."""
+    live, plan = turn.live, turn.decision.plan
+    batch = fold_rows(turn) if turn.decision.is_new_fold else Batch()
+    if turn.is_managed:
+        if plan != live.plan:
+            live.plan = plan
+            live.plan_id = "" if plan.is_empty else plan_id(turn.placement.branch, encode_plan(plan))
+        live.state.memory = dict(turn.decision.memory)
+    live.served = Served(row.id, depth_after(turn.base, row), turn.rendered.entries)
+    return batch
+
+
+def fold_rows(turn: Turn) -> Batch:
+    """Compaction in the store: the summary, what it stands for, and the window's items as fresh rows."""
+    fold = turn.decision.plan.fold
+    assert fold is not None
+    conversation = turn.placement.conversation
+    summary = _summary_item(turn, fold)
+    kept = [slot.index for slot in turn.decision.slots if slot.index is not None]
+    before = next(i for i, slot in enumerate(turn.decision.slots) if slot.index is None)
+    elements = turn.conversation.elements
+    steps = [*steps_of(elements[: turn.conversation.head]), *turn.probe.path.steps]
+    numbers = groups(elements)
+    items, _ = item_rows(
+        [elements[i] for i in kept],
+        [turn.measured.ids[i] for i in kept],
+        [steps[i] for i in kept],
+        [numbers[i] for i in kept],
+        conversation=conversation,
+        branch=turn.placement.branch,
+        exchange=turn.exchange,
+    )
+    fresh = fresh_rows(items, summary, before)
+    return Batch(
+        items=(),
+        folds=(
+            FoldRow(
+                conversation=conversation,
+                branch=turn.placement.branch,
+                trigger=fold.reason,
+                figure=turn.live.state.input,
+                tokens_before=turn.measured.tokens,
+                tokens_after=turn.decision.tokens,
+                summary=fold.item,
+                fresh=fresh,
+                created_at=now(),
+            ),
+        ),
+        summaries=(
+            SummaryRow(
+                key=f"{turn.placement.branch}:{fold.item}",
+                conversation=conversation,
+                item=fold.item,
+                body=summary.body,
+                summarizer="digest",
+                covers=fold.covers,
+                tokens=_digest_tokens(turn),
+                created_at=now(),
+            ),
+        ),
+        links=tuple(LinkRow(conversation, fold.item, item, "summarizes") for item in fold.covers),
+    )
+
+
+def _summary_item(turn: Turn, fold: Fold) -> ItemRow:
+    body = next(entry.body for entry in turn.rendered.entries if entry.item == fold.item)
+    return ItemRow(
+        id=fold.item,
+        conversation=turn.placement.conversation,
+        branch=turn.placement.branch,
+        kind="summary",
+        role="user",
+        body=body,
+        atoms=b"",
+        text="",
+        exchange=turn.exchange,
+        created_at=now(),
+    )
+
+
+def _digest_tokens(turn: Turn) -> int:
+    return next((entry.tokens for entry in turn.rendered.entries if entry.form == int(Form.FOLDED)), 0)
