@@ -17,6 +17,7 @@ from proxy.views import ItemLine, ItemShown, Shown, WindowShown
 
 _PREVIEW_LINES = 8
 _PREVIEW_CHARS = 600
+_CONVERSATION_COLUMNS = 12 + 16 + 6 + 7 + 7 + 8 + 6  # what the figures of a conversation take, with the gaps
 _CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 _CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD)
 
@@ -26,17 +27,26 @@ def visible(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
+def shorten(text: str, width: int) -> str:
+    """`text` in at most `width` terminal cells, marked where it was cut."""
+    cut = Text(text)
+    cut.truncate(width, overflow="ellipsis")
+    return cut.plain
+
+
 def conversations(found: Sequence[ConversationSummary]) -> None:
     """One line a conversation, newest first."""
     if not found:
         typer.echo("no conversations yet")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    console = _console()
+    room = max(12, console.width - _CONVERSATION_COLUMNS)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("id", no_wrap=True)
     table.add_column("updated", no_wrap=True)
     for name in ("calls", "input", "saved", "cost"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("first words", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("first words")
     for one in found:
         table.add_row(
             one.id,
@@ -45,9 +55,9 @@ def conversations(found: Sequence[ConversationSummary]) -> None:
             short_count(one.input),
             short_count(one.saved_tokens),
             f"${one.cost:.2f}",
-            Text(visible(" ".join(one.first_text.split()))),
+            Text(shorten(visible(" ".join(one.first_text.split())), room)),
         )
-    _console().print(table)
+    console.print(table)
 
 
 def conversation(shown: Shown, *, is_full: bool) -> None:
@@ -141,7 +151,7 @@ def _entries(shown: WindowShown) -> Table:
     table.add_column("form", no_wrap=True)
     table.add_column("tokens", justify="right", no_wrap=True)
     table.add_column("score", justify="right", no_wrap=True)
-    table.add_column("why", ratio=1)
+    table.add_column("why")
     for entry in shown.entries:
         score = f"{entry.score:.2f}" if entry.score else ""
         reason = entry.reason or ("as sent" if entry.form == "full" else "")
