@@ -5,6 +5,7 @@ Anchors (call ids, then equal content in order) pin the two lists together; only
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from proxy.core.identity import ATOM, RECEIPT_TEXT, Path, Step, fingerprint, is_
 KIND_TEXT = 24  # characters at the start of a text that tell one kind of block from another
 KNOWN_AFTER = 2  # a kind that vanished this often is ephemeral at first sight
 _SIMILAR = 0.6
+_DIGITS = re.compile(r"[0-9]+")
 _JUDGED = 64  # unpinned blocks compared with each other; more is no moving block but another list
 
 
@@ -106,7 +108,12 @@ def align(old: Path, new: Path, shared: int, sent: int) -> Alignment:
 
 def kind_of(step: Step) -> bytes:
     """What sort of block a step is: its role and how its text begins."""
-    return fingerprint("kind", step.role, step.text[:KIND_TEXT], size=8)
+    return fingerprint("kind", step.role, _beginning(step), size=8)
+
+
+def _beginning(step: Step) -> str:
+    # Clocks and counters are what makes such blocks change.
+    return _DIGITS.sub("", step.text[: 2 * KIND_TEXT])[:KIND_TEXT]
 
 
 def without_known(path: Path, counts: Mapping[bytes, int]) -> tuple[Path, tuple[int, ...]]:
@@ -142,7 +149,7 @@ def _can_float(step: Step) -> bool:
 def _is_like(old: Step, new: Step) -> bool:
     if not _can_float(old) or not _can_float(new) or old.role != new.role or not old.text:
         return False
-    return old.text[:KIND_TEXT] == new.text[:KIND_TEXT] or _is_similar(old, new)
+    return _beginning(old) == _beginning(new) or _is_similar(old, new)
 
 
 def tail_start(steps: Sequence[Step]) -> int:
@@ -197,11 +204,26 @@ def _match(old: Sequence[Step], new: Sequence[Step]) -> tuple[list[tuple[int, in
         if found is not None and found not in used:
             used.add(found)
             pairs.append((j, found))
-    kept = set(_longest_rise([i for _, i in pairs]))
+    kept = _in_order(pairs, [not _can_float(old[i]) for _, i in pairs])
     moved = [pair for k, pair in enumerate(pairs) if k not in kept and _can_float(old[pair[1]])]
     floating = set(moved)
     # Results of parallel calls in another order are still pinned by their ids.
     return [pair for pair in pairs if pair not in floating], moved
+
+
+def _in_order(pairs: Sequence[tuple[int, int]], is_pinned: Sequence[bool]) -> set[int]:
+    """Which pairs keep their order: as many pinned ones as possible, and of the others those that fit in."""
+    pinned = [k for k, pin in enumerate(is_pinned) if pin]
+    spine = [pinned[n] for n in _longest_rise([pairs[k][1] for k in pinned])]
+    spine_set = set(spine)
+    ends = [pairs[k][1] for k in spine]
+
+    def fits(k: int) -> bool:
+        n = bisect_left(spine, k)
+        return (n == 0 or ends[n - 1] < pairs[k][1]) and (n == len(ends) or pairs[k][1] < ends[n])
+
+    fitting = [k for k in range(len(pairs)) if k in spine_set or (not is_pinned[k] and fits(k))]
+    return {fitting[n] for n in _longest_rise([pairs[k][1] for k in fitting])}
 
 
 def _anchors(step: Step) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from proxy.core.branches import BranchView
 from proxy.core.identity import Path, Probe, Step
 
 _WITHOUT_CALLS = 1.0  # a relayed text's weight when the client sends no calls and the lists start alike
-_ELSEWHERE = 0.5  # when they start differently: it takes two
+_ELSEWHERE = 0.5  # when they start differently: it takes two, or one that answers the same question
 _BESIDE_CALLS = 0.25
 
 
@@ -77,9 +77,11 @@ def hold(probe: Probe, view: BranchView) -> Fit:
     if is_same_scope:
         edited = _edited_reply(view.path, body, shared)
         weight = _BESIDE_CALLS if body.has_calls else _WITHOUT_CALLS if shared or head == 2 else _BESIDE_CALLS
+        texts = view.path.emitted_texts & body.texts
         if not shared:
             weight = min(weight, _ELSEWHERE)
-        receipts += weight * (len(view.path.emitted_texts & body.texts) + (edited >= 0))
+            receipts += _ELSEWHERE * (bool(texts) and not _answered(view.path).isdisjoint(_answered(body)))
+        receipts += weight * (len(texts) + (edited >= 0))
         receipts += sum(view.path.ends[i] <= shared for i in view.path.weak)
         receipts += shared == len(view.path.flat) and any(step.is_emitted and step.chain for step in view.reply)
     return Fit(
@@ -93,6 +95,17 @@ def hold(probe: Probe, view: BranchView) -> Fit:
         has_same_tools=probe.tools_hash == view.tools_hash,
         is_same_scope=is_same_scope,
     )
+
+
+def _answered(path: Path) -> set[tuple[bytes, bytes]]:
+    """Each assistant text with the user's words before it."""
+    found, question = set(), b""
+    for step in path.steps:
+        if step.role == "user" and step.chain:
+            question = step.chain
+        elif step.receipt and question:
+            found.add((question, step.receipt))
+    return found
 
 
 def _edited_reply(old: Path, new: Path, shared: int) -> int:

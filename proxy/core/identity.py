@@ -141,6 +141,7 @@ class Probe:
     tools_hash: bytes
     has_tools: bool
     path: Path
+    first_user: str = ""
     last_user: str = ""
     excerpts: tuple[str, ...] = ()
 
@@ -150,7 +151,7 @@ def probe(conversation: Conversation, tenant: str) -> Probe:
     head, body = conversation.elements[: conversation.head], conversation.elements[conversation.head :]
     head_text = "\n".join(filter(None, (conversation.instructions, *(element.text for element in head))))
     heads = (*range(min(8, len(body))), *range(max(8, len(body) - 4), len(body)))
-    last_user = next((element.text for element in reversed(body[-4:]) if element.role == "user"), "")
+    users = [element.text for element in (*body[:4], *body[-4:]) if element.role == "user"]
     return Probe(
         tenant=tenant,
         wire=conversation.wire,
@@ -162,7 +163,8 @@ def probe(conversation: Conversation, tenant: str) -> Probe:
         tools_hash=fingerprint(b"tools", conversation.tools) if conversation.has_tools else b"",
         has_tools=conversation.has_tools,
         path=Path(steps_of(body)),
-        last_user=last_user,
+        first_user=users[0] if users else "",
+        last_user=users[-1] if users else "",
         excerpts=tuple(_canonical_text(body[i]) for i in heads if body[i].role in ("user", "assistant")),
     )
 

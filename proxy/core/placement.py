@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from proxy.core.alignment import Alignment, align, tail_start
+from proxy.core.alignment import Alignment, align, tail_start, without_known
 from proxy.core.branches import BranchView, Placement, Verdict
 from proxy.core.evidence import Fit, hold
 from proxy.core.identity import Path, Probe, forced_conversation, hash_response, short_id
@@ -98,9 +98,8 @@ class _Placer:
         if main is not None:
             is_odd = not probe.has_tools and bool(main.tools_hash) and main.head_hash != probe.head_hash
             return self._beside(main, "side", "side") if self.side_label or is_odd else None
-        if self.side_label or (not probe.has_tools and asks_for_summary(probe.head_text)):
-            return self._lone_side()
-        return None
+        is_chore = asks_for_summary(probe.head_text) or (len(probe.path) > 1 and asks_for_summary(probe.first_user))
+        return self._lone_side() if self.side_label or (is_chore and not probe.has_tools) else None
 
     def new(self) -> Placement:
         """Nothing known has to do with it."""
@@ -197,6 +196,7 @@ class _Placer:
         if verdict == "continue":
             for block in alignment.kinds:
                 counts[block] = counts.get(block, 0) + 1
+        path, _ = without_known(alignment.path, counts)
 
         def positions(found: Iterable[int], known: Iterable[int]) -> tuple[int, ...]:
             mapped = (at[i] if at is not None else i + self.probe.head for i in found)
@@ -207,7 +207,7 @@ class _Placer:
             conversation=view.conversation,
             branch=branch,
             kind=kind,
-            path=alignment.path,
+            path=path,
             parent=parent,
             parent_kind=parent_kind,
             epoch=view.epoch,

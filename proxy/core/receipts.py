@@ -27,6 +27,7 @@ FIRST = 8  # steps at the front that are looked up too
 TEXTS = 64  # newest assistant texts looked up
 LINES = 192  # lines of possible quotations looked up
 LINE = 16  # shorter lines are no evidence
+LINE_KEPT = 80  # characters of a line that count
 STORED_LINES = 6  # of one text
 
 _MARKUP = re.compile(r"^(?:\s*<[^<>]{1,80}>)*|(?:</[^<>]{1,40}>\s*)*$")
@@ -55,7 +56,7 @@ def keys(probe: Probe) -> tuple[Key, ...]:
 
 
 def new_keys(path: Path, start: int, scope: str = "") -> tuple[Key, ...]:
-    """The keys to keep for the steps of a branch's path from `start` on: of a request, or of a reply."""
+    """The keys to keep for a branch whose path is new from `start` on: a placement's `lcp`, or a view's `sent`."""
     steps = path.steps[start:]
     found: dict[Key, None] = {}
     before = path.steps[start - 1].chain[-16:] if start else b""
@@ -67,9 +68,9 @@ def new_keys(path: Path, start: int, scope: str = "") -> tuple[Key, ...]:
         if step.is_emitted and step.receipt:
             found["text", step.receipt] = None
         if step.role in ("user", "assistant") and step.kind != "tool_result" and step.size >= LINE:
-            for line in _stored_lines(step.text):
+            for line in _stored_lines(step):
                 found[line] = None
-    if steps:
+    if path.flat:
         found["node", _hash_node(path.flat)] = None
     if scope:
         found[scope_key(scope)] = None
@@ -116,8 +117,11 @@ def _hash_node(flat: bytes) -> bytes:
     return hasher.digest()
 
 
-def _stored_lines(text: str) -> Iterator[Key]:
-    lines = [line for line in (line.strip() for line in text.split("\n")) if len(line) >= LINE]
+def _stored_lines(step: Step) -> Iterator[Key]:
+    *lines, last = (line.strip() for line in step.text.split("\n"))
+    if step.size == len(step.text) or len(last) >= LINE_KEPT:
+        lines.append(last)
+    lines = [line[:LINE_KEPT] for line in lines if len(line) >= LINE]
     for line in dict.fromkeys((*lines[: STORED_LINES // 2], *lines[-STORED_LINES // 2 :])):
         yield _line_key(line)
 
@@ -145,10 +149,11 @@ def _bare_forms(line: str) -> Iterator[str]:
         return
     yield line
     bare = _MARKUP.sub("", line[:2000]).strip()
-    for form in (bare, _SPEAKER.sub("", bare)):
+    spoken = _MARKUP.sub("", _SPEAKER.sub("", bare)).strip()
+    for form in (bare, spoken, spoken.strip("\"'`“”")):
         if form != line and len(form) >= LINE:
             yield form
 
 
 def _line_key(line: str) -> Key:
-    return "text", fingerprint("line", line)
+    return "text", fingerprint("line", line[:LINE_KEPT])

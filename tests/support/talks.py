@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 
 from proxy.core.branches import BranchIndex, BranchView, LastOutcome, Placement, finish, follow
 from proxy.core.canonical import call_atom, digest, element_hash, make_atom, normalise_text
-from proxy.core.identity import emitted, item_ids, probe
+from proxy.core.identity import Path, decode_step, emitted, encode_step, item_ids, probe
 from proxy.core.model import Atom, Call, Conversation, Element, Frame, Hints, Wire
 from proxy.core.placement import place
 from proxy.core.receipts import keys, new_keys
@@ -101,8 +102,7 @@ class Desk:
         tick = next(self.ticks)
         placement = place(asked, self.index.candidates(tenant, keys(asked)), discriminator=f"x{tick}")
         view = follow(placement, asked, tick)
-        # The keys of the whole path: a test must not depend on what an earlier branch of it stored.
-        self.index.put(view, new_keys(view.path, 0, view.scope))
+        self.index.put(view, new_keys(view.path, placement.lcp, view.scope))
         self.views[tenant, view.id] = view
         self._store(placement, decoded)
         if reply is not None or outcome != "ok":
@@ -127,6 +127,14 @@ class Desk:
 
     def view(self, placement: Placement, tenant: str = "t") -> BranchView:
         return self.views[tenant, placement.branch]
+
+    def restart(self) -> None:
+        """Forget everything but what rows would bring back."""
+        self.index = BranchIndex()
+        for name, view in self.views.items():
+            steps = [decode_step(encode_step(step)) for step in view.path.steps]
+            self.views[name] = replace(view, path=Path(steps))
+            self.index.put(self.views[name])
 
     def _store(self, placement: Placement, decoded: Conversation) -> None:
         before = placement.path.steps[: placement.inherited]
