@@ -17,11 +17,9 @@ def digest(data: bytes) -> bytes:
 
 def normalise_text(text: str) -> str:
     """CRLF becomes LF; blanks at line ends and around the whole are dropped. Linear in the length."""
-    if "\r" in text:
-        text = text.replace("\r\n", "\n")
-    if " \n" in text or "\t\n" in text:
+    if " \n" in text or "\t\n" in text or "\r\n" in text:
         # Not a regular expression: `[ \t]+\n` is quadratic on long runs of blanks.
-        text = "\n".join(line.rstrip(" \t") for line in text.split("\n"))
+        text = "\n".join(line.rstrip(" \t\r") for line in text.split("\n"))
     return text.strip()
 
 

@@ -57,7 +57,7 @@ class DeltaMessage:
 
     @property
     def is_empty(self) -> bool:
-        return not self._calls and not any(value for key, value in self._fields.items() if key != "role")
+        return not self._calls and not any(_plain(value) for key, value in self._fields.items() if key != "role")
 
     def _add_call(self, call: dict[str, Any], position: int | None) -> None:
         index = call.get("index")
