@@ -1,1 +1,1 @@
-"""A session that anyone can watch: scripted provider, scripted agent, the real proxy between them."""
+"""A session that anyone can watch: scripted provider, scripted agent, the real proxy between them. Start in `run`."""

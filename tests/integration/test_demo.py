@@ -9,7 +9,7 @@ import time
 import pytest
 from rich.console import Console
 
-from proxy.demo import run
+from proxy.demo.run import run
 
 
 @pytest.fixture(scope="module")
