@@ -44,7 +44,6 @@ TEST_IS_OWED: frozenset[str] = frozenset(
         "proxy/core/evidence.py",
         "proxy/core/headers.py",
         "proxy/core/identity.py",
-        "proxy/core/placement.py",
         "proxy/core/pricing.py",
         "proxy/core/quotations.py",
         "proxy/core/receipts.py",
