@@ -9,7 +9,6 @@ import secrets
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import uvicorn
 
 from proxy.admin import Admin
 from proxy.auth import Gate
-from proxy.banner import banner
+from proxy.banner import banner, product_version
 from proxy.config import Config
 from proxy.core.headers import RawHeaders, header
 from proxy.core.urls import join_upstream, split_scope
@@ -166,7 +165,7 @@ async def build(config: Config) -> Parts:
         upstream=upstream_config.url,
     )
     exchanges = await build_exchanges(config, store, upstream)
-    return Parts(store, upstream, gate, exchanges, Admin(store=store, version=version("undercliff")))
+    return Parts(store, upstream, gate, exchanges, Admin(store=store, version=product_version()))
 
 
 async def _open_store(config: Config) -> Store:
@@ -211,7 +210,7 @@ def create_app(config: Config) -> App:
 
 def run(config: Config, *, on_ready: Callable[[int], None] | None = None) -> None:
     """Serve until told to stop. Prints the start-up block once the port is open."""
-    configure_logging(config.log)
+    configure_logging(config.log, secrets=config.secrets)
     server = _Server(_uvicorn_config(config), config, on_ready)
     server.run()
     if not server.started:

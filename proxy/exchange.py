@@ -85,7 +85,7 @@ class Exchanges:
             plain = body
         else:
             headers = request_headers(request.headers, is_rewritten=True)
-        await _Exchange(self._services, request, fmt, plain, headers, respond).run()
+        await _Exchange(self._services, request, fmt, plain, headers, link, respond).run()
 
 
 class _Exchange:
@@ -98,6 +98,7 @@ class _Exchange:
         fmt: WireFormat,
         body: bytes,
         headers: RawHeaders,
+        link: ClientLink,
         respond: Responder,
     ) -> None:
         self.services = services
@@ -105,6 +106,7 @@ class _Exchange:
         self.fmt = fmt
         self.body = body
         self.headers = headers
+        self.link = link
         self.respond = respond
         self.id = f"{int(time.time() * 1000):011x}{secrets.token_hex(5)}"
         self.started = time.monotonic()
@@ -122,7 +124,8 @@ class _Exchange:
             await self._prepare()
             await self._converse()
         except asyncio.CancelledError:
-            self._settle(End(outcome="cancelled", status=499))
+            # Not the client's doing: the server is being stopped.
+            self._settle(End(outcome="cancelled" if self.link.is_gone else "interrupted", status=499))
             raise
         finally:
             if self.opening is not None:
@@ -315,7 +318,8 @@ class _Exchange:
             self._settle_reply(opening)
             await self._committed()
 
-        await relay(opening, self.respond, before_end)
+        heartbeat_s = self.services.config.server.heartbeat_s if self._is_event_stream(opening) else 0
+        await relay(opening, self.respond, before_end, heartbeat_s=heartbeat_s)
         if opening.failure is not None and opening.reader.at_event_boundary and self._is_event_stream(opening):
             event = self.fmt.error_event(f"{opening.failure}", code="upstream_closed")
             await self.respond.end(event)
@@ -403,6 +407,8 @@ async def build_exchanges(config: Config, store: Store, upstream: Upstream) -> E
     window = config.window
     policy = build_policy(config.policy.name, config.policy.options)
     builder = WindowBuilder(policy, tokenizer, WindowOptions(window.mask_chars, tuple(window.never_mask)))
-    turns = Turns(live, builder, models, tokenizer, asks_usage=config.upstream.ask_usage, target_share=window.target_share)
+    turns = Turns(
+        live, builder, models, tokenizer, asks_usage=config.upstream.ask_usage, target_share=window.target_share
+    )
     rules = DEFAULT.extended(patterns=config.overflow.patterns, vetoes=config.overflow.vetoes)
     return Exchanges(Services(config, store, upstream, live, turns, models, Registry(), rules))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from proxy.core.headers import RawHeaders, header, request_headers, response_headers
 from proxy.errors import UpstreamError
-from proxy.link import ClientLink, ClientGoneError
+from proxy.link import ClientGoneError, ClientLink
 from proxy.relay import Responder
 from proxy.upstream import Upstream, UpstreamResponse
 from proxy.wire.errors import JSON_HEADERS, api_error

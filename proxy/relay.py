@@ -21,6 +21,7 @@ HOLD_BYTES = 8 * 1024 * 1024
 ERROR_BYTES = 1024 * 1024
 # How long a stream may stay open after its terminal marker.
 AFTER_DONE_S = 2.0
+HEARTBEAT = b": still waiting for the provider\n\n"
 
 
 class Responder:
@@ -131,11 +132,14 @@ async def look(opening: Opening, *, is_stream: bool, on_wait: Callable[[], Await
         opening.error_body = b"".join(opening.held)
 
 
-async def relay(opening: Opening, respond: Responder, before_end: Callable[[], Awaitable[None]]) -> None:
+async def relay(
+    opening: Opening, respond: Responder, before_end: Callable[[], Awaitable[None]], *, heartbeat_s: float = 0
+) -> None:
     """Send what was held and all that follows. `before_end` is awaited before the client can see the end.
 
     The last bytes (the terminal marker of a stream, the whole of a held body) wait for it, so that
-    a client which saw the end can rely on the record of it.
+    a client which saw the end can rely on the record of it. With `heartbeat_s`, silence between
+    the events of a stream is filled with comments.
     """
     pending = opening.held
     opening.held = []
@@ -143,11 +147,16 @@ async def relay(opening: Opening, respond: Responder, before_end: Callable[[], A
         if pending and not opening.reader.is_done:
             await respond.body(b"".join(pending))
             pending = []
+        is_done = opening.reader.is_done
         try:
-            async with asyncio.timeout(AFTER_DONE_S if opening.reader.is_done else None):
+            async with asyncio.timeout(AFTER_DONE_S if is_done else heartbeat_s or None):
                 chunk = await opening.read()
         except TimeoutError:
-            break  # the stream said that it is done, only the connection was left open
+            if is_done:
+                break  # the stream said that it is done, only the connection was left open
+            if opening.reader.at_event_boundary:
+                await respond.body(HEARTBEAT)
+            continue
         if chunk:
             pending.append(chunk)
     await before_end()
