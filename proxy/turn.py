@@ -15,7 +15,7 @@ from proxy.core.identity import Probe, item_ids, probe, steps_of
 from proxy.core.model import Conversation
 from proxy.core.overflow import Overflow
 from proxy.core.receipts import Key
-from proxy.core.records import Batch, FoldRow, ItemRow, KeyRow, LinkRow, PlanRow, SummaryRow, WindowRow
+from proxy.core.records import Batch, BodyRow, FoldRow, ItemRow, KeyRow, LinkRow, PlanRow, SummaryRow, WindowRow
 from proxy.core.situation import kind_of
 from proxy.core.thresholds import TARGET_SHARE
 from proxy.core.window import EMPTY, Fold, encode_plan, plan_id, slots
@@ -317,7 +317,15 @@ def window_rows(turn: Turn, policy: str) -> tuple[WindowRow, Batch]:
     if turn.is_managed and not plan.is_empty and plan != turn.live.plan:
         data = encode_plan(plan)
         plans = (PlanRow(plan_id(turn.placement.branch, data), turn.placement.branch, data),)
-    return row, Batch(bodies=(*frame, *turn.rendered.bodies), windows=(row,), plans=plans)
+    return row, Batch(bodies=(*frame, *turn.rendered.bodies, *_spellings(turn, row)), windows=(row,), plans=plans)
+
+
+def _spellings(turn: Turn, row: WindowRow) -> tuple[BodyRow, ...]:
+    """Bytes of known items that went out spelt anew: a client repeats the model's words in JSON of its own."""
+    served = {entry.body for entry in turn.base.entries}
+    raws = {element.body_hash: element.raw for element in turn.conversation.elements}
+    wanted = dict.fromkeys(entry.body for entry in row.tail if entry.body in raws and entry.body not in served)
+    return tuple(BodyRow(body, raws[body]) for body in wanted)
 
 
 def accept(turn: Turn, row: WindowRow) -> Batch:
