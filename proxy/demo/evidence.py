@@ -19,7 +19,7 @@ async def gather_evidence(db: Path, conversation: str, sent: Sequence[bytes], la
     store = open_store(str(db))
     await store.open()
     try:
-        stored = [item.data async for item in store.transcript(conversation)]
+        stored = [item.data async for item in await store.transcript(conversation)]
         windows = await store.windows(conversation)
         folds = await store.folds(conversation)
         masked = await _masked(store, windows)

@@ -88,6 +88,7 @@ class _Recorder:
         self._closed_at: int | None = None
         self._calls = 0
         self._recovered = 0
+        self._per_byte = 0.25  # tokens, as the agent's whole list was last counted
         self._errors = {DIRECT: 0, THROUGH: 0}
 
     def close_accounts(self) -> None:
@@ -104,11 +105,13 @@ class _Recorder:
         for key, report in ((DIRECT, direct), (THROUGH, through)):
             self._errors[key] += report is not None and bool(report.error)
         report = through or direct
+        if one and one.usage.input:
+            self._per_byte = one.usage.input / len(one.body)
         return Row(
             turn=report.turn if report else 0,
             call=self._calls,
             asked=(", ".join(report.calls) or "nothing more") if report and not report.error else "",
-            sent=one.usage.input if one else (report.sent_bytes // 4 if report else 0),
+            sent=int((report.sent_bytes if report else 0) * self._per_byte),
             seen=other.usage.input if other else 0,
             direct=one.cost if one else 0.0,
             through=other.cost if other else 0.0,

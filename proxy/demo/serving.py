@@ -21,8 +21,10 @@ class _Server(uvicorn.Server):
         self.is_ready = threading.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.is_ready.set()
+        try:
+            await super().startup(sockets)
+        finally:
+            self.is_ready.set()
 
 
 @contextmanager
