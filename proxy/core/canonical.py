@@ -25,6 +25,8 @@ def normalise_text(text: str) -> str:
 
 def printable(text: str) -> str:
     """The text with lone surrogates replaced, so that it can be encoded as UTF-8."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -105,7 +105,7 @@ class Splitter:
         self._key = key
         self._read = read
         self.cache = ElementCache(limit_bytes)
-        self._prefixes: list[_Prefix] = []
+        self._prefixes: tuple[_Prefix, ...] = ()  # replaced, never changed: bodies may be split in threads
 
     def element(self, raw: bytes) -> Element:
         """One element, from the cache when it is known."""
@@ -134,10 +134,11 @@ class Splitter:
         return Split(tuple(k.element for k in known), frame, prefix.bytes + body[suffix_start:])
 
     def _find_prefix(self, body: bytes) -> _Prefix:
-        for index, prefix in enumerate(self._prefixes):
+        prefixes = self._prefixes
+        for index, prefix in enumerate(prefixes):
             if body.startswith(prefix.bytes):
                 if index > 3:
-                    self._prefixes.insert(0, self._prefixes.pop(index))
+                    self._prefixes = (prefix, *prefixes[:index], *prefixes[index + 1 :])
                 return prefix
         members, pos = jsonbytes.walk_object(body, until=self._key)
         if not members or members[-1].key != self._key:
@@ -145,8 +146,7 @@ class Splitter:
         if body[pos : pos + 1] != b"[":
             raise NotUnderstoodError(f"{self._key!r} is not a list")
         prefix = _Prefix(body[: pos + 1])
-        self._prefixes.insert(0, prefix)
-        del self._prefixes[_MAX_PREFIXES:]
+        self._prefixes = (prefix, *prefixes[: _MAX_PREFIXES - 1])
         return prefix
 
     def _walk_known(self, body: bytes, prefix: _Prefix) -> tuple[list[_Known], list[bytes], int]:

@@ -320,3 +320,35 @@ def test_a_new_history_is_read_in_linear_time() -> None:
     started = time.process_time()
     decode(data)
     assert time.process_time() - started < 1.5
+
+
+WARM = ChatFormat()
+VALID = (
+    b'{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"a, \\"b\\" ]"},'
+    b'{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"x"}]}],"stream":true}'
+)
+
+
+@settings(max_examples=400)
+@given(
+    st.integers(0, len(VALID) - 1),
+    st.sampled_from([b"", b'"', b"]", b"}", b",", b"[", b"{", b" ", b"\\", b"\xff", b"9"]),
+    st.integers(0, 3),
+)
+def test_a_damaged_body_is_refused_or_kept_whole_known_or_not(place: int, put: bytes, taken: int) -> None:
+    WARM.decode(VALID, {})
+    damaged = VALID[:place] + put + VALID[place + taken :]
+    try:
+        json.loads(damaged)
+        is_json = True
+    except ValueError:
+        is_json = False
+    for chat in (WARM, ChatFormat()):
+        try:
+            conversation = chat.decode(damaged, {})
+        except NotUnderstoodError:
+            continue
+        assert is_json
+        assert chat.encode(conversation, own(conversation), NO_EDITS) == damaged
+        contents = [json.loads(element.raw) for element in conversation.elements]
+        assert contents == json.loads(damaged)["messages"]
