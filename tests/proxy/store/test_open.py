@@ -1,0 +1,54 @@
+"""The URL picks the store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from proxy.errors import ConfigError
+from proxy.store.open import open_store
+from proxy.store.sqlite import SqliteStore
+
+
+@pytest.mark.parametrize(
+    ("given", "opened"),
+    [
+        ("{tmp}/a.db", "{tmp}/a.db"),
+        ("sqlite:///{tmp}/b.db", "{tmp}/b.db"),
+        ("SQLITE:///{tmp}/c d%20e?.db", "{tmp}/c d%20e?.db"),
+        ("sqlite:///relative.db", "relative.db"),
+        ("folder/plain.db", "folder/plain.db"),
+        ("~/home.db", "{home}/home.db"),
+    ],
+)
+async def test_paths_and_sqlite_urls_open_that_file(
+    given: str, opened: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    store = open_store(given.format(tmp=tmp_path))
+    assert isinstance(store, SqliteStore)
+    await store.open()
+    assert await store.conversations() == []
+    await store.aclose()
+    assert (tmp_path / opened.format(tmp=tmp_path, home=tmp_path / "home")).is_file()
+
+
+@pytest.mark.parametrize("url", ["postgres://h/db", "postgresql://u:p@h/db", "postgresql+psycopg://h/db"])
+def test_postgres_is_refused_without_repeating_its_password(url: str) -> None:
+    with pytest.raises(ConfigError, match="no PostgreSQL store yet") as caught:
+        open_store(url)
+    assert "u:p" not in str(caught.value)
+    assert "sqlite:///" in caught.value.hint
+
+
+@pytest.mark.parametrize("url", ["mysql://h/db", "", ":memory:", "sqlite:///", "sqlite://host/x"])
+def test_what_names_no_file_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="db:"):
+        open_store(url)
+
+
+def test_nothing_is_created_before_the_store_is_opened(tmp_path: Path) -> None:
+    open_store(tmp_path / "x" / "a.db")
+    assert list(tmp_path.iterdir()) == []
