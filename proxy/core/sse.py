@@ -69,16 +69,19 @@ class EventParser:
         return events
 
     def _feed_whole(self, chunk: bytes) -> list[Event] | None:
-        """The common case: a chunk of whole events with one data line each; None when it is not."""
+        """The common case: whole events of one data line, with a name before it or not; None when it is not."""
         if not chunk.endswith(b"\n\n"):
             return None
         events: list[Event] = []
         start = self.offset
         for block in chunk[:-2].split(b"\n\n"):
-            if not block.startswith(b"data: ") or b"\n" in block:
+            name, data = b"", block
+            if block.startswith(b"event: "):
+                name, _, data = block[7:].partition(b"\n")
+            if not data.startswith(b"data: ") or b"\n" in data:
                 return None
             end = start + len(block) + 2
-            events.append(Event(block[6:], b"", start, end))
+            events.append(Event(data[6:], name, start, end))
             start = end
         self.offset = self._line_start = start
         return events
