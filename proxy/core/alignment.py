@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from operator import is_
 
 import msgspec
@@ -21,6 +22,7 @@ KNOWN_AFTER = 2  # a kind that vanished this often is ephemeral at first sight
 _SIMILAR = 0.6
 _DIGITS = re.compile(r"[0-9]+")
 _JUDGED = 64  # unpinned blocks compared with each other; more is no moving block but another list
+_RUN = 8  # shorter runs may be results of parallel calls in another order
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,10 @@ def align(old: Path, new: Path, shared: int, sent: int) -> Alignment:
     first_old, first_new = _keep_shared(old, steps, new, shared)
     if first_old == len(old) == first_new and all(map(is_, steps, old.steps)):
         return Alignment(old.plus(new.steps[len(old) :]), len(old))
-    matches, moved = _match(old.steps[first_old:], new.steps[first_new:])
-    pairs = {first_new + j: first_old + i for j, i in matches}
-    floats = {first_new + j for j, _ in moved}
-    gone = set(range(first_old, len(old))) - set(pairs.values()) - {first_old + i for _, i in moved}
+    matches, moved = _match(old.steps, new.steps, first_old, first_new)
+    pairs = dict(matches)
+    floats = {j for j, _ in moved}
+    gone = set(range(first_old, len(old))).difference(pairs.values(), (i for _, i in moved))
     fresh = [j for j in range(first_new, len(new)) if j not in pairs and j not in floats]
     revised = {j: i for j, i in pairs.items() if old.steps[i].chain != new.steps[j].chain}
     revised.update(_replaced(old, new, pairs, gone, fresh, (first_old, first_new)))
@@ -94,7 +96,7 @@ def align(old: Path, new: Path, shared: int, sent: int) -> Alignment:
         if _can_float(old.steps[i]) and (twin is not None or tail_old <= i < sent):
             kinds.add(kind_of(old.steps[i]))
             gone.discard(i)
-    _carry_over(old, steps, {**pairs, **{first_new + j: first_old + i for j, i in moved}}, revised)
+    _carry_over(old, steps, {**pairs, **dict(moved)}, revised)
     return Alignment(
         Path(steps),
         first_new,
@@ -183,8 +185,48 @@ def _keep_shared(old: Path, steps: list[Step], new: Path, shared: int) -> tuple[
     return first_old, first_new
 
 
-def _match(old: Sequence[Step], new: Sequence[Step]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Pairs (new, old) in order, and pairs that moved: by call id first, then by equal content."""
+Pairs = list[tuple[int, int]]  # of positions, new and old
+
+
+def _match(old: Sequence[Step], new: Sequence[Step], i: int, j: int) -> tuple[Pairs, Pairs]:
+    """What stands in both lists from `i` and `j` on, and of that what moved.
+
+    Runs that begin with a call id and agree step for step are taken whole, so that an edit far in
+    front costs no more than one pass; only what is left between them is searched.
+    """
+    pairs: Pairs = []
+    moved: Pairs = []
+    while True:
+        run = _next_run(old, new, i, j)
+        end_old, end_new, length = run or (len(old), len(new), 0)
+        found, shifted = _match_gap(old[i:end_old], new[j:end_new])
+        pairs += [(j + n, i + o) for n, o in found]
+        moved += [(j + n, i + o) for n, o in shifted]
+        if run is None:
+            return pairs, moved
+        pairs += zip(range(end_new, end_new + length), range(end_old, end_old + length), strict=True)
+        i, j = end_old + length, end_new + length
+
+
+def _next_run(old: Sequence[Step], new: Sequence[Step], i: int, j: int) -> tuple[int, int, int] | None:
+    ahead: dict[tuple[str, str], int] = {}
+    for k in range(i, min(i + _JUDGED, len(old))):
+        for anchor in _anchors(old[k]):
+            ahead.setdefault(anchor, k)
+    near = range(j, min(j + _JUDGED, len(new)))
+    start = next(((ahead[anchor], k) for k in near for anchor in _anchors(new[k]) if anchor in ahead), None)
+    if start is None:
+        return None
+    length = 1
+    for a, b in zip(islice(old, start[0] + 1, None), islice(new, start[1] + 1, None), strict=False):
+        if a.chain != b.chain or a.made != b.made or a.answered != b.answered:
+            break
+        length += 1
+    return (*start, length) if length >= _RUN else None
+
+
+def _match_gap(old: Sequence[Step], new: Sequence[Step]) -> tuple[Pairs, Pairs]:
+    """By call id first, then by equal content; those out of order have moved."""
     by_anchor: dict[tuple[str, str], int] = {}
     by_chain: dict[bytes, deque[int]] = {}
     for i, step in enumerate(old):
@@ -193,7 +235,7 @@ def _match(old: Sequence[Step], new: Sequence[Step]) -> tuple[list[tuple[int, in
         if step.chain:
             by_chain.setdefault(step.chain, deque()).append(i)
     used: set[int] = set()
-    pairs: list[tuple[int, int]] = []
+    pairs: Pairs = []
     for j, step in enumerate(new):
         found = next((by_anchor[anchor] for anchor in _anchors(step) if anchor in by_anchor), None)
         if found is None and step.chain in by_chain:
@@ -226,7 +268,9 @@ def _in_order(pairs: Sequence[tuple[int, int]], is_pinned: Sequence[bool]) -> se
     return {fitting[n] for n in _longest_rise([pairs[k][1] for k in fitting])}
 
 
-def _anchors(step: Step) -> list[tuple[str, str]]:
+def _anchors(step: Step) -> Sequence[tuple[str, str]]:
+    if not step.made and not step.answered:
+        return ()
     found = [("made", anchor) for anchor in step.made if is_strong(anchor)]
     if step.answered and is_strong(step.answered):
         found.append(("answered", step.answered))
@@ -276,7 +320,7 @@ def _carry_over(old: Path, steps: list[Step], pairs: Mapping[int, int], revised:
     """Where content is unchanged keep the old step; where it was revised keep what is known of its origin."""
     for j, i in {**pairs, **revised}.items():
         before = old.steps[i]
-        if before.chain == steps[j].chain:
+        if before.hash == steps[j].hash:
             steps[j] = before
         elif before.is_emitted:
             steps[j] = msgspec.structs.replace(steps[j], is_emitted=True, response=before.response)

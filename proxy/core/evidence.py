@@ -80,7 +80,9 @@ def hold(probe: Probe, view: BranchView) -> Fit:
         texts = view.path.emitted_texts & body.texts
         if not shared:
             weight = min(weight, _ELSEWHERE)
-            receipts += _ELSEWHERE * (bool(texts) and not _answered(view.path).isdisjoint(_answered(body)))
+            receipts += _ELSEWHERE * (
+                bool(texts) and not body.has_calls and not _answered(view.path).isdisjoint(_answered(body))
+            )
         receipts += weight * (len(texts) + (edited >= 0))
         receipts += sum(view.path.ends[i] <= shared for i in view.path.weak)
         receipts += shared == len(view.path.flat) and any(step.is_emitted and step.chain for step in view.reply)
