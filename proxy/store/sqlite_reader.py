@@ -53,10 +53,12 @@ _VIEW = (
     " FROM working w JOIN messages m ON m.conversation = w.conversation"
     " AND m.id = CASE w.origin WHEN '' THEN w.item ELSE w.origin END"
 )
+# Through a list of numbers, so that what is sorted is numbers and not whole rows.
+_NUMBERS = "w.seq IN (SELECT seq FROM working WHERE branch = ?)"
 _VIEW_SQL = {
-    None: f"{_VIEW} WHERE w.branch = ? ORDER BY w.seq",
+    None: f"{_VIEW} WHERE {_NUMBERS} ORDER BY w.seq",
     False: f"{_VIEW} WHERE w.branch = ? AND w.is_summarized = 0 ORDER BY w.seq",
-    True: f"{_VIEW} WHERE w.branch = ? AND w.is_summarized = 1 ORDER BY w.seq",
+    True: f"{_VIEW} WHERE {_NUMBERS} AND w.is_summarized = 1 ORDER BY w.seq",
 }
 _FRESH_SQL = f"{_VIEW} WHERE w.fold = ? AND w.fold > 0 ORDER BY w.seq"
 _PAGE_SQL = (

@@ -124,16 +124,12 @@ class Writer:
 
     def _write(self, jobs: Sequence[_Job]) -> None:
         """One transaction; when it fails, one for each batch, so that a bad one fails alone."""
-        try:
-            error = self._commit(jobs)
-            if error is None or len(jobs) == 1 or _is_shared(error):
-                self._settle(jobs, error)
-                return
-            for job in jobs:
-                self._settle([job], self._commit([job]))
-        finally:
-            with self._changed:
-                self._queued_bytes -= sum(job.size for job in jobs)
+        error = self._commit(jobs)
+        if error is None or len(jobs) == 1 or _is_shared(error):
+            self._settle(jobs, error)
+            return
+        for job in jobs:
+            self._settle([job], self._commit([job]))
 
     def _commit(self, jobs: Sequence[_Job]) -> StoreError | None:
         with self._changed:
@@ -175,10 +171,11 @@ class Writer:
         connection.close()
 
     def _settle(self, jobs: Sequence[_Job], error: StoreError | None) -> None:
-        if error is not None:
-            if not self.is_degraded:
-                log.error("store_failed", path=str(self._path), error=str(error), hint=error.hint)
-            with self._changed:
+        if error is not None and not self.is_degraded:
+            log.error("store_failed", path=str(self._path), error=str(error), hint=error.hint)
+        with self._changed:
+            self._queued_bytes -= sum(job.size for job in jobs)
+            if error is not None:
                 self._note_gap(len(jobs), str(error))
         loops = {job.future.get_loop() for job in jobs}
         for loop in loops:

@@ -52,3 +52,13 @@ def test_what_names_no_file_is_refused(url: str) -> None:
 def test_nothing_is_created_before_the_store_is_opened(tmp_path: Path) -> None:
     open_store(tmp_path / "x" / "a.db")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("asked", "level"), [("full", "FULL"), ("normal", "NORMAL")])
+def test_durability_and_queue_reach_the_store(
+    asked: str, level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[dict[str, object]] = []
+    monkeypatch.setattr("proxy.store.open.SqliteStore", lambda path, **options: made.append(options))
+    open_store(tmp_path / "x.db", synchronous=asked, queue_mb=3)
+    assert made == [{"synchronous": level, "max_queue_bytes": 3 << 20}]

@@ -162,9 +162,12 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
 
 def test_a_reader_cannot_write(tmp_path: Path) -> None:
     path = tmp_path / "a b%20?#.db"
-    with contextlib.closing(connect_writer(path)), contextlib.closing(connect_reader(path)) as reader:
-        with pytest.raises(sqlite3.OperationalError, match="readonly"):
-            reader.execute("CREATE TABLE x (y)")
+    connect_writer(path).close()
+    with (
+        contextlib.closing(connect_reader(path)) as reader,
+        pytest.raises(sqlite3.OperationalError, match="readonly"),
+    ):
+        reader.execute("CREATE TABLE x (y)")
 
 
 @pytest.mark.parametrize("synchronous", ["FULL", "NORMAL"])
