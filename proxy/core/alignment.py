@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from operator import is_
@@ -27,15 +27,14 @@ _RUN = 8  # shorter runs may be results of parallel calls in another order
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """New positions that are ephemeral, floating or revised (with the old step), and the old steps gone for good.
+    """New positions of blocks that moved, of items revised (with the old step), and the old steps gone for good.
 
     `path` is the new list with old steps where nothing changed. `kinds` are blocks seen to vanish or move.
     """
 
     path: Path
     lcp: int
-    ephemeral: tuple[int, ...] = ()
-    floating: tuple[int, ...] = ()
+    moving: tuple[int, ...] = ()
     revised: tuple[tuple[int, Step], ...] = ()
     pruned: tuple[Step, ...] = ()
     kinds: tuple[bytes, ...] = ()
@@ -85,22 +84,22 @@ def align(old: Path, new: Path, shared: int, sent: int) -> Alignment:
     revised.update(_replaced(old, new, pairs, gone, fresh, (first_old, first_new)))
     gone -= set(revised.values())
     kinds = {kind_of(new.steps[j]) for j in floats}
-    tail_old, tail_new = tail_start(old.steps[:sent]), tail_start(new.steps)
-    ephemeral: list[int] = []
+    # What stood behind the last reply and is gone now was for that one request, unless that was never answered.
+    tail = range(tail_start(old.steps[:sent]), sent)
     for i in sorted(gone)[:_JUDGED]:
         twin = next((j for j in fresh[:_JUDGED] if j not in revised and _is_like(old.steps[i], new.steps[j])), None)
         if twin is not None:
             fresh.remove(twin)
+            floats.add(twin)
             kinds.add(kind_of(new.steps[twin]))
-            (ephemeral.append if twin >= tail_new else floats.add)(twin)
-        if _can_float(old.steps[i]) and (twin is not None or tail_old <= i < sent):
-            kinds.add(kind_of(old.steps[i]))
+        if _can_float(old.steps[i]) and (twin is not None or i in tail):
             gone.discard(i)
+            if twin is not None or sent < len(old):
+                kinds.add(kind_of(old.steps[i]))
     _carry_over(old, steps, {**pairs, **dict(moved)}, revised)
     return Alignment(
         Path(steps),
         first_new,
-        tuple(ephemeral),
         tuple(sorted(floats)),
         tuple((j, old.steps[i]) for j, i in sorted(revised.items())),
         tuple(old.steps[i] for i in sorted(gone) if old.steps[i].chain),
@@ -118,12 +117,18 @@ def _beginning(step: Step) -> str:
     return _DIGITS.sub("", step.text[: 2 * KIND_TEXT])[:KIND_TEXT]
 
 
-def without_known(path: Path, counts: Mapping[bytes, int]) -> tuple[Path, tuple[int, ...]]:
-    """The path without blocks of kinds known to come and go, and where those stood."""
+def without_known(
+    path: Path, counts: Mapping[bytes, int], relayed: Set[bytes] = frozenset()
+) -> tuple[Path, tuple[int, ...]]:
+    """The path without blocks of kinds known to come and go, and where those stood. Relayed texts are never such."""
     known = {kind for kind, count in counts.items() if count >= KNOWN_AFTER}
     if not known:
         return path, ()
-    dropped = tuple(i for i, step in enumerate(path.steps) if _can_float(step) and kind_of(step) in known)
+    dropped = tuple(
+        i
+        for i, step in enumerate(path.steps)
+        if _can_float(step) and step.receipt not in relayed and kind_of(step) in known
+    )
     if not dropped:
         return path, ()
     gone = set(dropped)
@@ -301,7 +306,7 @@ def _longest_rise(values: Sequence[int]) -> list[int]:
 def _replaced(
     old: Path, new: Path, pairs: Mapping[int, int], gone: set[int], fresh: Sequence[int], start: tuple[int, int]
 ) -> dict[int, int]:
-    """New steps that stand exactly where an old one of the same role stood, with a pinned step behind both."""
+    """New steps that stand where an old one of the same role stood: alike, or with the same step behind both."""
     found: dict[int, int] = {}
     for j in fresh:
         before = pairs.get(j - 1, found.get(j - 1, start[0] - 1 if j == start[1] else None))
@@ -311,7 +316,8 @@ def _replaced(
         after = pairs.get(j + 1)
         pinned = after is not None and after == i + 1
         edited = old.steps[i].is_emitted and is_edited(old.steps[i], new.steps[j])
-        if old.steps[i].role == new.steps[j].role and old.steps[i].chain and (pinned or edited):
+        is_same = pinned or edited or _is_like(old.steps[i], new.steps[j])
+        if old.steps[i].role == new.steps[j].role and old.steps[i].chain and is_same:
             found[j] = i
     return found
 

@@ -19,6 +19,8 @@ Verdict = Literal["new", "continue", "fork", "regenerate", "retry", "twin", "sid
 
 _WEIGHTS = {"response": 16, "call": 4, "node": 2, "text": 1, "scope": 1}
 _SHARED_AT_MOST = 64  # branches kept per key: a key that more share says little
+_STEP_BYTES = 700  # measured: a step with its strings and its places in a path's indexes
+_KEY_BYTES = 350  # measured: a key with its entries in both directions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +137,9 @@ class BranchIndex:
             keys = (*new_keys(Path(view.path.steps[: view.sent]), 0, view.scope), *new_keys(view.path, 0))
         mine, found = self._keys.setdefault(name, {}), self._found.setdefault(view.tenant, {})
         for key in keys:
-            mine[key] = None
+            if key not in mine:
+                mine[key] = None
+                self._bytes += _KEY_BYTES
             sharers = found.setdefault(key, {})
             sharers.pop(view.id, None)
             sharers[view.id] = None
@@ -164,7 +168,9 @@ class BranchIndex:
         tenant, branch = name
         self._bytes -= _size(self._views.pop(name))
         found = self._found[tenant]
-        for key in self._keys.pop(name):
+        mine = self._keys.pop(name)
+        self._bytes -= _KEY_BYTES * len(mine)
+        for key in mine:
             sharers = found.get(key)
             if sharers is not None:
                 sharers.pop(branch, None)
@@ -175,5 +181,4 @@ class BranchIndex:
 
 
 def _size(view: BranchView) -> int:
-    """An estimate from below 2 % error on real paths: what a step and its index entries weigh."""
-    return 2_000 + len(view.path.flat) + 500 * len(view.path)
+    return 2_000 + len(view.path.flat) + _STEP_BYTES * len(view.path)

@@ -67,7 +67,7 @@ class Fit:
 
 def hold(probe: Probe, view: BranchView) -> Fit:
     """Compare a request with one branch."""
-    body, dropped = without_known(probe.path, dict(view.kinds)) if view.kinds else (probe.path, ())
+    body, dropped = without_known(probe.path, dict(view.kinds), view.path.emitted_texts)
     shared = common_prefix(view.path, body)
     head = 2 if probe.head_hash == view.head_hash else int(probe.head_hash[:8] == view.head_hash[:8])
     # Texts and equal beginnings repeat across sessions; call ids alone may lead from one into another.

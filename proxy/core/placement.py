@@ -5,7 +5,7 @@ A wrong guess never mixes content: it only picks the stored plan to reuse. No I/
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 from proxy.core.alignment import Alignment, align, tail_start, without_known
@@ -189,19 +189,21 @@ class _Placer:
         parent: str, parent_kind: str, summary_of: str = "",
     ) -> Placement:  # fmt: skip
         view, whole = fit.view, self.probe.path
-        tail = tail_start(whole.steps)
         gone = set(fit.dropped)
         at = [i + self.probe.head for i in range(len(whole)) if i not in gone] if gone else None
         counts = dict(view.kinds)
         if verdict == "continue":
             for block in alignment.kinds:
                 counts[block] = counts.get(block, 0) + 1
-        path, _ = without_known(alignment.path, counts)
+        # A kind that has just become known leaves the path at once: it will be left out of every list from now on.
+        path, left_out = without_known(alignment.path, counts, view.path.emitted_texts)
 
-        def positions(found: Iterable[int], known: Iterable[int]) -> tuple[int, ...]:
-            mapped = (at[i] if at is not None else i + self.probe.head for i in found)
-            return tuple(sorted({*mapped, *(i + self.probe.head for i in known)}))
+        def position(i: int) -> int:
+            return at[i] if at is not None else i + self.probe.head
 
+        moving = {*map(position, (*alignment.moving, *left_out))}
+        moving.update(i + self.probe.head for i in fit.dropped)
+        tail = tail_start(whole.steps) + self.probe.head
         return Placement(
             verdict=verdict,
             conversation=view.conversation,
@@ -211,12 +213,12 @@ class _Placer:
             parent=parent,
             parent_kind=parent_kind,
             epoch=view.epoch,
-            lcp=alignment.lcp,
+            lcp=alignment.lcp - bisect_left(left_out, alignment.lcp),
             scope=self.hints.scope or view.scope,
             is_new_branch=branch != view.id,
-            ephemeral=positions(alignment.ephemeral, (i for i in fit.dropped if i >= tail)),
-            floating=positions(alignment.floating, (i for i in fit.dropped if i < tail)),
-            revised=tuple((positions((i,), ())[0], old.hash) for i, old in alignment.revised),
+            ephemeral=tuple(sorted(i for i in moving if i >= tail)),
+            floating=tuple(sorted(i for i in moving if i < tail)),
+            revised=tuple((position(i), old.hash) for i, old in alignment.revised),
             pruned=tuple(step.hash for step in alignment.pruned),
             kinds=tuple(counts.items())[-_KINDS_KEPT:],
             summary_of=summary_of,

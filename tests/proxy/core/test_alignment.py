@@ -44,7 +44,7 @@ def test_counters_that_disagree_do_not() -> None:
 
 def test_an_edit_far_in_front_leaves_the_rest_pinned() -> None:
     found = lay([user("Old words"), *TURNS], [user("New words"), *TURNS, user("More")], reply=1)
-    assert [j for j, _ in found.revised] == [0] and not found.pruned and not found.floating
+    assert [j for j, _ in found.revised] == [0] and not found.pruned and not found.moving
     assert found.path.steps[-2].is_emitted  # the reply is known for what it is
 
 
@@ -65,14 +65,21 @@ def test_cleared_results_are_revisions_in_place() -> None:
 def test_results_in_another_order_move_nothing() -> None:
     (a, ra), (b, rb) = turn(1), turn(2)
     found = lay([user("Q"), a, b, rb, ra], [user("Q"), a, b, ra, rb, user("More")])
-    assert not found.pruned and not found.floating and not found.revised
+    assert not found.pruned and not found.moving and not found.revised
 
 
 def test_a_moved_block_floats_and_its_kind_is_remembered() -> None:
     block, other = user("<files> one two three four five </files>"), user("<files> one two three four six </files>")
     found = lay([user("Q"), block, *turn(1), *turn(2)], [user("Q"), *turn(1), other, *turn(2), *turn(3)])
-    assert found.floating == (3,) and not found.pruned
+    assert found.moving == (3,) and not found.pruned
     assert set(found.kinds) == {kind_of(step) for step in steps_of([block])}
+
+
+def test_a_block_rewritten_where_it_stood_is_a_revision_and_no_moving_block() -> None:
+    one, two = user("The story so far: blade 14 was found."), user("The story so far: blade 15 was found too.")
+    found = lay([one, *turn(1), *turn(2), *turn(3)], [two, *turn(2), *turn(3), *turn(4)])
+    assert [j for j, _ in found.revised] == [0] and not found.moving and not found.kinds
+    assert [step.hash for step in found.pruned] == [element.hash for element in turn(1)]
 
 
 def test_known_kinds_are_left_out_of_a_path() -> None:
@@ -107,7 +114,7 @@ element = st.one_of(
 def test_the_path_is_always_the_clients_list(old: list[Element], new: list[Element], reply: int) -> None:
     found = lay(old, new, min(reply, len(old)))
     assert [step.hash for step in found.path.steps] == [element.hash for element in new]
-    positions = [*found.ephemeral, *found.floating, *(j for j, _ in found.revised)]
+    positions = [*found.moving, *(j for j, _ in found.revised)]
     assert len(positions) == len(set(positions)) and all(0 <= j < len(new) for j in positions)
     assert found.lcp <= len(new)
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import random
+import time
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from proxy.core.branches import Placement
+from proxy.core.identity import probe
 from proxy.core.model import Element, Hints
+from proxy.core.placement import place
+from proxy.core.receipts import keys
 from tests.support.talks import TOOLS, Desk, assistant, call, conversation, reasoning, result, system, user
 
 S = system("You mend garden tools and know every spare part.")
@@ -557,6 +565,78 @@ def test_the_same_sequence_gives_the_same_ids() -> None:
 
     assert run() == run()
     assert all(len(id) == 12 and id.islower() for pair in run() for id in pair)
+
+
+EXTRA = [user("Which blade?"), user("Go on."), user("<clock> 10:41 at the desk"), assistant("Blade 14 it is, then.")]
+IDS = [ID1, ID2, ID3, "call_0"]
+
+
+@st.composite
+def exchange(draw: st.DrawFn) -> tuple[list[str], int, str, str]:
+    edits = draw(st.lists(st.sampled_from(["cut", "drop", "add", "swap", "edit"]), max_size=2))
+    outcome = draw(st.sampled_from(["ok", "ok", "ok", "failed", "cancelled", "streaming"]))
+    return edits, draw(st.integers(0, 10**6)), outcome, draw(st.sampled_from(["", "", "session:1", "session:2"]))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(exchange(), max_size=12))
+def test_whatever_a_client_does_its_list_is_the_truth(exchanges: list[tuple[list[str], int, str, str]]) -> None:
+    ours, other = Desk(), Desk()
+    history: list[Element] = [S, U]
+    for edits, seed, outcome, scope in exchanges:
+        chooser = random.Random(seed)
+        for edit in edits:
+            _edit(history, edit, chooser)
+        id = chooser.choice(IDS)
+        made = assistant("I look.", (id, "look", f'{{"n":{seed % 3}}}'))
+        reply = [made] if seed % 2 else [chooser.choice([A, A2])]
+        hints, tools = Hints(scope=scope, retry_count=seed % 7 == 0), TOOLS if seed % 5 else b""
+        placed = [
+            desk.ask(history, None if outcome == "streaming" else reply, outcome=outcome, hints=hints, tools=tools)  # type: ignore[arg-type]
+            for desk in (ours, other)
+        ]
+        assert [(p.verdict, p.branch, p.conversation) for p in placed[:1]] == [
+            (p.verdict, p.branch, p.conversation) for p in placed[1:]
+        ]
+        body = [element for element in history if element.role != "system"]
+        left_out = len(body) - len(placed[0].path)
+        assert 0 <= left_out <= len({*placed[0].ephemeral, *placed[0].floating})
+        kept = iter(step.hash for step in body)
+        assert all(step.hash in kept for step in placed[0].path.steps)  # a subsequence, in the client's order
+        assert placed[0].lcp <= len(placed[0].path)
+        history += [*reply, result(id, f"found {seed % 4}")] if seed % 2 else [*reply, U2]
+
+
+def _edit(history: list[Element], edit: str, chooser: random.Random) -> None:
+    at = chooser.randrange(1, len(history) + 1)
+    if edit == "cut" and at > 1:
+        del history[at:]
+    elif edit == "drop" and 1 < at < len(history):
+        del history[at]
+    elif edit == "add":
+        history.insert(at, chooser.choice(EXTRA))
+    elif edit == "swap" and 1 < at < len(history):
+        history[at - 1], history[at] = history[at], history[at - 1]
+    elif edit == "edit" and at < len(history):
+        history[at] = chooser.choice(EXTRA)
+
+
+def test_ten_thousand_messages_are_placed_at_once(desk: Desk) -> None:
+    talk: list[Element] = [S, U]
+    for n in range(5000):
+        id = f"call_{n:06x}Zq9Kx7Bm"
+        talk += [assistant(None, (id, "look", f'{{"n":{n}}}')), result(id, f"page {n}")]
+    first = desk.ask(talk, [C1])
+    asked = probe(conversation([*talk, C1, R1]), "t")
+    known = desk.index.candidates("t", keys(asked))
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        placed = place(asked, known)
+        seconds.append(time.perf_counter() - started)
+    print(f"placed {len(talk)} elements in {min(seconds) * 1000:.1f} ms")
+    assert placed.branch == first.branch and placed.lcp == len(talk)
+    assert min(seconds) < 0.05
 
 
 def test_requests_without_tools_are_told_apart_by_their_conversation() -> None:
