@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from policies.contract import Policy, check
+from policies.draft import DIGEST_LIMIT, digest_allowance
 from policies.model import NOT_OFFERED, Budget, Form, Pressure, Prices, Selection
 from proxy.core import forms
 from proxy.core.digest import DigestCall, DigestItem, digest
@@ -22,6 +23,10 @@ from proxy.wire.base import FrameEdits, Piece, WireFormat
 
 MESSAGE_OVERHEAD = 4
 """Tokens a list element costs beyond its text."""
+CHARS_PER_TOKEN = 4
+"""Where the fitting of a digest starts; dense text gets fewer characters."""
+ROOM_PER_DIGEST = 12
+"""A digest may always take this part of the window's room."""
 _FACTS_KEPT = 200_000
 
 
@@ -163,9 +168,11 @@ class WindowBuilder:
         )
         selection = self.policy.select(situation)
         check(situation, selection)
-        return self._decision(conversation, measured, plan, selection)
+        return self._decision(conversation, measured, plan, selection, limits.budget.room)
 
-    def _decision(self, conversation: Conversation, measured: Measured, plan: Plan, selection: Selection) -> Decision:
+    def _decision(
+        self, conversation: Conversation, measured: Measured, plan: Plan, selection: Selection, room: int
+    ) -> Decision:
         masks = dict(plan.masks)
         covers: list[str] = []
         absent: set[str] = set()
@@ -179,7 +186,7 @@ class WindowBuilder:
                 masks.pop(choice.id, None)
             elif choice.id not in masks or masks[choice.id].form != choice.form:
                 masks[choice.id] = Mask(int(choice.form), fact.stub_texts, choice.reason)
-        fold = self._fold(conversation, measured, plan.fold, tuple(covers), selection.reason)
+        fold = self._fold(conversation, measured, plan.fold, tuple(covers), selection.reason, room)
         new_plan = Plan(masks=masks, fold=fold) if masks or fold else EMPTY
         out = slots(new_plan, measured.ids, frozenset(absent))
         tokens = sum(self._slot_tokens(slot, measured) for slot in out)
@@ -199,18 +206,29 @@ class WindowBuilder:
         old: Fold | None,
         covers: tuple[str, ...],
         reason: str,
+        room: int,
     ) -> Fold | None:
         if not covers:
             return None
         if old is not None and old.covers == covers:
             return old
-        text = digest(
-            self._digest_items(conversation.elements, measured, frozenset(covers)),
-            max_chars=self._options.digest_chars,
-            later_text=_text_after(conversation.elements, measured.ids, frozenset(covers)),
-        )
+        items = self._digest_items(conversation.elements, measured, frozenset(covers))
+        calls = sum(item.kind == "tool_result" for item in items)
+        # What the policy reckoned with; more only where it is a small part of the window.
+        tokens = max(digest_allowance(calls), min(DIGEST_LIMIT, room // ROOM_PER_DIGEST))
+        text = self._digest(items, _text_after(conversation.elements, measured.ids, frozenset(covers)), tokens)
         content = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         return Fold(covers, item_id(measured.conversation, content, 0), text, reason)
+
+    def _digest(self, items: Sequence[DigestItem], later_text: str, tokens: int) -> str:
+        """A digest of at most so many tokens, unless its opening line alone is longer."""
+        chars = min(self._options.digest_chars, CHARS_PER_TOKEN * tokens)
+        while True:
+            text = digest(items, max_chars=chars, later_text=later_text)
+            count = self._tokenizer.count(text)
+            if count <= tokens or chars < tokens:
+                return text
+            chars = chars * tokens // (count + count // 16)
 
     def _digest_items(
         self, elements: Sequence[Element], measured: Measured, covers: frozenset[str]
