@@ -35,6 +35,8 @@ CLIFF, WINDOW = 27_200, 105_000
 SMALL_WINDOW = 12_000
 """What the provider really allows in the last turn, though the proxy was told `WINDOW`."""
 RATES = Rates(cliff=CLIFF)
+PACE_S = 0.008
+"""Between two pieces of a reply, where someone watches."""
 
 
 def run(*, as_json: bool = False, seed: int = 7, console: Console | None = None) -> int:
@@ -43,7 +45,8 @@ def run(*, as_json: bool = False, seed: int = 7, console: Console | None = None)
     configure_logging(LogConfig(level="error"))
     board = Board(console)
     with TemporaryDirectory(prefix="undercliff-demo-") as folder, nullcontext() if as_json else board.showing():
-        figures = play(Path(folder) / "demo.db", seed, None if as_json else board)
+        pace_s = PACE_S if console.is_terminal and not as_json else 0.0
+        figures = play(Path(folder) / "demo.db", seed, None if as_json else board, pace_s=pace_s)
     if as_json:
         console.print_json(json.dumps(figures.as_dict()))
     else:
@@ -52,11 +55,11 @@ def run(*, as_json: bool = False, seed: int = 7, console: Console | None = None)
     return 0 if figures.is_good else 1
 
 
-def play(db: Path, seed: int, board: Board | None) -> Figures:
+def play(db: Path, seed: int, board: Board | None, *, pace_s: float = 0.0) -> Figures:
     """Both runs, call by call side by side, then what the store says about the second one."""
     started = time.monotonic()
     session = make_session(seed)
-    provider = Provider(session.script(), window=WINDOW, rates=RATES, count=Tokenizer().count)
+    provider = Provider(session.script(), window=WINDOW, rates=RATES, count=Tokenizer().count, pace_s=pace_s)
     recorder = _Recorder(provider)
     with serving(provider) as upstream, _proxy(upstream, db) as url:
         direct = Agent(f"{upstream}/v1", DIRECT, session)

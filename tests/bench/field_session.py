@@ -19,11 +19,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from proxy.config import LogConfig
 from proxy.demo.agent import Agent, CallReport
 from proxy.demo.bill import Rates, cost
 from proxy.demo.provider import Provider, Served
 from proxy.demo.serving import serving
 from proxy.demo.session import Session, Shape, make_session
+from proxy.logs import configure_logging
 from tests.support.serve import served
 
 CACHED = (0.05, 0.1, 0.25, 0.5)
@@ -93,7 +95,7 @@ def summarise(arm: str, reports: Sequence[CallReport], times: Sequence[float], s
 
 def run_arm(
     arm: str, session: Session, *, streams: bool = False, window: int = 10_000_000, policy: str | None = None,
-    models: Mapping[str, Mapping[str, object]] | None = None, stops_at_error: bool = True, **settings: Any,
+    models: Mapping[str, Mapping[str, object]] | None = None, **settings: Any,
 ) -> ArmResult:  # fmt: skip
     """The session once: straight to the provider without `policy`, else through the served proxy."""
     provider = Provider(session.script(), window=window)
@@ -113,15 +115,34 @@ def run_arm(
     return summarise(arm, reports, times, provider.served, session)
 
 
-def run_all(seed: int, turns: int, streams: bool) -> list[ArmResult]:
+NEVER_MASKS = {"mask_at": 10_000_000}
+"""Sticky that changes nothing until the provider refuses: so the limit is really met."""
+ARMS: tuple[tuple[str, str | None, dict[str, object]], ...] = (
+    ("direct", None, {}),
+    ("sticky", "sticky", {}),
+    ("sticky, economics", "sticky", {"economics": True}),
+    ("last_n 20", "last_n", {"messages": 20}),
+    ("passthrough", "passthrough", {}),
+)
+LIMITED: tuple[tuple[str, str | None, dict[str, object]], ...] = (
+    ("direct, 45K", None, {}),
+    ("sticky, 45K", "sticky", {}),
+    ("sticky met, 45K", "sticky", NEVER_MASKS),
+    ("last_n, 45K", "last_n", {}),
+    ("passthrough, 45K", "passthrough", {}),
+)
+
+
+def run_all(seed: int, turns: int, streams: bool, extra: Sequence[dict[str, object]] = ()) -> list[ArmResult]:
+    """Every arm; `extra` are options of sticky to measure besides."""
     session = make_session(seed, field_shape(turns))
-    results = [run_arm("direct", session, streams=streams)]
-    for policy in ("sticky", "last_n", "passthrough"):
-        results.append(run_arm(policy, session, streams=streams, policy=policy))
-    results.append(run_arm("direct, 45K limit", session, streams=streams, window=45_000))
-    # The store's default policy would stay below the limit by itself; the off switch must meet it.
-    for policy in ("sticky", "passthrough"):
-        results.append(run_arm(f"{policy}, 45K limit", session, streams=streams, window=45_000, policy=policy))
+    more = tuple((json.dumps(options), "sticky", options) for options in extra)
+    results = []
+    for arms, window in ((ARMS + more, 10_000_000), (LIMITED, 45_000)):
+        for arm, policy, options in arms:
+            results.append(
+                run_arm(arm, session, streams=streams, window=window, policy=policy, policy__options=options)
+            )
     return results
 
 
@@ -154,13 +175,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--turns", type=int, default=1, help="user turns that the 40 results are spread over")
+    parser.add_argument("--options", action="append", default=[], help="JSON options of sticky for one more arm")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    configure_logging(LogConfig(level="error"))
     console = Console(width=190)
     out: dict[str, Any] = {}
     for streams in (False, True):
         name = "streaming" if streams else "not streaming"
-        results = run_all(options.seed, options.turns, streams)
+        results = run_all(options.seed, options.turns, streams, [json.loads(text) for text in options.options])
         out[name] = [asdict(result) | {"cache_hit": result.cache_hit} for result in results]
         if not options.json:
             show(console, f"{name}, seed {options.seed}; bills as a share of direct", results)

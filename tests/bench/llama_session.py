@@ -22,9 +22,11 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
+from proxy.config import LogConfig
 from proxy.demo.agent import Agent, CallReport
 from proxy.demo.material import log_lines, search_hits
 from proxy.demo.session import Session, Turn
+from proxy.logs import configure_logging
 from proxy.store.open import open_store
 from tests.support.serve import served
 
@@ -175,6 +177,7 @@ def main() -> int:
     parser.add_argument("--window", type=int, help="tell the proxy the context; without it, it learns it by the error")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    configure_logging(LogConfig(level="error"))
     url = options.url.rstrip("/")
     session = make_chat(options.turns, options.chars)
     arms = [("direct", None)]
