@@ -82,6 +82,14 @@ def test_a_block_rewritten_where_it_stood_is_a_revision_and_no_moving_block() ->
     assert [step.hash for step in found.pruned] == [element.hash for element in turn(1)]
 
 
+def test_what_vanished_teaches_only_when_its_request_was_answered() -> None:
+    extra, reply = user("<context> for this call alone"), assistant("So be it, then.")
+    answered = lay([user("Q"), extra, reply], [user("Q"), reply, user("Something else")], reply=1)
+    unanswered = lay([user("Q"), extra], [user("Q"), user("Something else")])
+    assert answered.kinds == (kind_of(steps_of([extra])[0]),) and unanswered.kinds == ()
+    assert not answered.pruned and not unanswered.pruned
+
+
 def test_known_kinds_are_left_out_of_a_path() -> None:
     block = user("<clock> 10:41 and all is well")
     path = Path(steps_of([user("Q"), block, *turn(1)]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from proxy.core.branches import BranchView
 from proxy.core.evidence import Fit, hold
 from proxy.core.identity import Path, emitted, hash_head, probe, steps_of
@@ -50,6 +52,13 @@ def test_a_repeated_text_is_the_latest_reply_only_behind_what_is_shared() -> Non
     assert not again.has_last and again.is_repeat and again.is_rerun
     onward = hold(probe(conversation([S, U, ANSWER, user("Again?"), ANSWER, user("More")], tools=b""), "t"), view)
     assert onward.has_last and not onward.is_repeat
+
+
+def test_the_latest_reply_outranks_many_old_ones_and_a_side_call_needs_its_own_head() -> None:
+    fit = held([S, U, ANSWER, user("More")], [ANSWER])
+    assert replace(fit, has_last=True, receipts=1).rank > replace(fit, has_last=False, receipts=9).rank
+    side = replace(fit, view=replace(fit.view, kind="side"))
+    assert replace(side, head=0, receipts=9).rank < fit.rank < replace(side, receipts=9).rank
 
 
 def test_a_head_counts_by_itself_and_by_its_stem() -> None:

@@ -446,6 +446,17 @@ def test_row_40_tenants_never_meet(desk: Desk) -> None:
     assert desk.ask([S, U, C1, R1], [A], tenant="ours").branch == ours.branch
 
 
+def test_row_40_branches_of_another_tenant_are_not_looked_at(desk: Desk) -> None:
+    main = desk.ask([S, U], [C1], tenant="ours", response_id="resp_1")
+    ours = desk.view(main, "ours")
+    for asked in ([S, U, C1, R1], [S, U]):
+        assert place(probe(conversation(asked), "theirs"), [ours]).verdict == "new"
+        assert place(probe(conversation(asked), "ours"), [ours]).verdict != "new"
+    behind = conversation([R1], hints=Hints(previous_response="resp_1"))
+    assert place(probe(behind, "theirs"), [ours]).is_unresolved
+    assert not place(probe(behind, "ours"), [ours]).is_unresolved
+
+
 def test_row_40_another_tenants_forced_name_is_another_conversation(desk: Desk) -> None:
     ours = desk.ask([S, U], [C1], tenant="ours", hints=Hints(forced="mine"))
     theirs = desk.ask([S, U, C1, R1], [A], tenant="theirs", hints=Hints(forced="mine"))
