@@ -41,6 +41,7 @@ _LIMITS = _all(
     r"|session_len|num_ctx|context_length|context_window)\W{1,4}(?:is |of |to )?<N>",
     r"(?:maximum|\bmax\b)" + _GAP + r"{0,60}?<N>",
     r"context (?:length|window|size|limit|budget)\b" + _GAP + r"{0,40}?<N>",
+    r"\bwindow\b" + _GAP + r"{0,20}?<N>",
     r"\blimit(?:ed)?\b" + _GAP + r"{0,30}?<N>",
     r"(?:allowed|permitted|supported|available|configured|capacity|ceiling|threshold|\bcap\b)" + _GAP + r"{0,40}?<N>",
     r"(?:not|cannot|n't) exceed" + _GAP + r"{0,40}?<N>",
@@ -183,9 +184,9 @@ def read(text: str) -> Figures:
     total, total_span = (joint, joint_span) if joint_span else _first(_TOTALS, text, taken)
     single, single_span = _first(_SINGLES, text, taken)
     inputs = sum(parts) if parts else _first(_INPUTS, text, (*taken, total_span))[0]
-    if total is None and output is None:
-        limit, single = _ordered(text, limit, single)
-        total = single if single is not None else inputs
+    if output is None:
+        whole = next((figure for figure in (total, single, inputs) if figure is not None), None)
+        limit, total = _ordered(text, limit, whole)
     elif inputs is None:
         inputs = single if single_span != total_span else None
     if inputs is None and total is not None:
@@ -193,15 +194,15 @@ def read(text: str) -> Figures:
     return Figures(limit, total, inputs, output)
 
 
-def _ordered(text: str, limit: int | None, single: int | None) -> tuple[int | None, int | None]:
+def _ordered(text: str, limit: int | None, whole: int | None) -> tuple[int | None, int | None]:
     """Without an output part the figure asked for is above the limit: correct what the templates took for it."""
     seen = dict.fromkeys(int(match[1]) for match in re.finditer(_N, text))
     numbers = sorted(number for number in seen if MIN_LIMIT <= number <= MAX_LIMIT)
-    if len(numbers) == 2 and (limit is None or single is None or single <= limit):
+    if len(numbers) == 2 and (limit is None or whole is None or whole <= limit):
         return numbers[0], numbers[1]
-    if limit is not None and single is not None and single <= limit:
+    if limit is not None and whole is not None and whole <= limit:
         return limit, None
-    return limit, single
+    return limit, whole
 
 
 def _first(

@@ -71,6 +71,7 @@ _CONTEXT = (
     r"(?:(?:context|session)[ _-]?(?:length|len|window|size|limit|budget|capacity|space)|(?:max(?:imum)?"
     r"|model)[ _]context"
     r"|max_?(?:model|seq(?:uence)?|input|prompt|context|session)_?(?:len(?:gth)?|tokens?|size|window)"
+    r"|(?:supported|available|allowed|permitted) context|(?:model|context|token)(?:'s)? (?:window|capacity)"
     r"|max_num_tokens|max_total_tokens|max_position_embeddings|n_ctx|num_ctx"
     r"|max(?:imum)?\.? (?:allowed |supported |permitted |total |model |number of )*"
     r"(?:input|prompt|sequence|model|message|session|request|tokens?)[ _]?(?:tokens?|length|len|size|count|limit"
@@ -122,6 +123,7 @@ DEFAULT = Rules(
         r"quota|billing|insufficient (?:credit|balance|fund)|(?:more|enough) credits|can only afford|usage limit"
         r"|spend\w* limit",
         r"(?:try again|retry) (?:later|in \d|after)|over(?:loaded| capacity)|at capacity|server (?:is )?busy|concurren",
+        r"\b(?:access|auth\w*|api|bearer|refresh|session) tokens?\b|token (?:has |is )?expired",
         r"remaining tokens|tokens remaining",
         r"supports? (?:at most|up to|only) \d+ (?:completion|output|generated)",
         r"maximum (?:allowed )?(?:number of )?(?:output|completion|generated|generation) tokens? (?:for|allowed|of"
@@ -142,7 +144,11 @@ DEFAULT = Rules(
                 r"(?:too (?:large|high|big)|must|should|cannot|can't|may not|exceed|>|out of range|range|invalid"
                 r"|between|greater)"
                 r"|range of max_\w*tokens|invalid[^.]{0,20}\bmax_\w*tokens"
-                r"|(?:output|completion|generation) tokens? (?:limit|exceed)|requested output (?:length|tokens) ",
+                r"|(?:output|completion|generation) tokens? (?:limit|exceed)|requested output (?:length|tokens) "
+                r"|\b(?:completion|output|reasoning|generat(?:ed|ion))(?: tokens?)?\b[^.;]{0,40}\b(?:exceed\w*|limit"
+                r"|maximum)\b"
+                r"|\b(?:reasoning|completion|output) tokens? limit|tokens? (?:requested )?for (?:the )?(?:completion"
+                r"|output)[^.]*limit",
                 re.IGNORECASE,
             ),
             re.compile(
@@ -183,6 +189,7 @@ DEFAULT = Rules(
         r"\btoo many (?:input |prompt |context |total )?tokens\b",
         rf"\btokens?\b{_NEAR % 40}\bexceed\w*{_NEAR % 60}\b(?:limit|max\w*|allowed|length|model|supported|\d{{4,}})",
         rf"\bexceed\w*{_NEAR % 40}\btokens?\b(?: |-)?(?:limit|maximum|allow\w*|budget|count)",
+        rf"\b{_SUBJECT}\b{_NEAR % 30}{_EXCEEDS}{_NEAR % 20}\btokens?[ -](?:limit|maximum|cap|ceiling)",
         r"\btokens? (?:limit|maximum) (?:was |is |has been )?(?:exceeded|reached)|^\W*token limit\W*$",
         r"\b(?:reduce|shorten|trim|decrease|cut)\b[^.;]{0,40}\b(?:length|size|number of tokens|amount)\b[^.;]{0,40}"
         r"\b(?:messages?|prompts?|inputs?|context|conversation|completion|request)\b",
@@ -223,10 +230,11 @@ DEFAULT = Rules(
         r"(?:超出|超过|大于)[^。；]{0,24}(?:上下文|最大(?:长度|输入)|长度限制|tokens?|输入(?:长度|限制))",
     ),
     measured=_compile(
-        r"tokens?(?![a-z])|context|sequence length|上下文",
-        r"prompt|input|messages|request|context|conversation|sequence|dialog|history|you (?:asked|sent|have)|输入|请求",
+        r"tokens?(?![a-z])|context|(?:sequence|prompt|input)[ _]length|上下文",
+        r"prompt|input|messages|model|window|token count|request|context|conversation|sequence|dialog|history|you"
+        r" (?:asked|sent|have)|输入|请求",
         r"exceed|over|above|beyond|than|too |>|/|limit|max|allow|at most|up to|support|accept|only|enough|available"
         r"|\bof\b"
-        r"|holds|window|size|超|最大",
+        r"|holds|most|\bfits?\b|under|below|\bcan\b|window|size|超|最大",
     ),
 )
