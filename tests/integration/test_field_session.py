@@ -1,0 +1,47 @@
+"""The tool-heavy session of the bench, as a gate: cheaper than direct, never invalid, past a limit nobody told us."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.demo.session import make_session
+from tests.bench.field_session import NEVER_MASKS, ArmResult, field_shape, run_arm
+
+SESSION = make_session(7, field_shape())
+CALLS = 41
+
+
+@pytest.fixture(scope="module")
+def direct() -> ArmResult:
+    return run_arm("direct", SESSION)
+
+
+def test_the_direct_run_is_what_it_is_said_to_be(direct: ArmResult) -> None:
+    assert (direct.calls, direct.errors, direct.breaks, direct.errors_visible) == (CALLS, 0, 0, 8)
+    assert 0.94 < direct.cache_hit < 0.96 and direct.peak > 75_000
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_sticky_is_cheaper_and_never_wrong(direct: ArmResult, streams: bool) -> None:
+    result = run_arm("sticky", SESSION, streams=streams, policy="sticky")
+    assert (result.calls, result.errors, result.refused_upstream) == (CALLS, 0, 0)
+    assert result.bill["0.1"] < 0.67 * direct.bill["0.1"]
+    assert result.bill["0.5"] < 0.4 * direct.bill["0.5"]
+
+
+def test_passthrough_changes_nothing(direct: ArmResult) -> None:
+    result = run_arm("passthrough", SESSION, policy="passthrough")
+    assert (result.upstream_bytes, result.bill) == (direct.upstream_bytes, direct.bill)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_limit_that_nobody_told_us_is_met_once_and_survived(streams: bool) -> None:
+    result = run_arm("met", SESSION, streams=streams, window=45_000, policy="sticky", policy__options=NEVER_MASKS)
+    assert (result.calls, result.errors, result.invalid_lists) == (CALLS, 0, 0)
+    assert result.refused_upstream == 1
+    assert result.peak <= 45_000
+
+
+def test_without_a_window_of_ours_the_limit_ends_the_session() -> None:
+    assert run_arm("direct", SESSION, window=45_000).errors == 1
+    assert run_arm("off", SESSION, window=45_000, policy="passthrough").errors == 1
