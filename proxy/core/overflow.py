@@ -19,8 +19,8 @@ Loads = Callable[[str], object]
 
 MAX_DEPTH = 10
 MAX_TEXTS = 64
-MAX_TEXT_CHARS = 4_000
-MAX_ALL_CHARS = 16_000  # a refusal is short; the patterns cost 10 ms on this much
+MAX_TEXT_CHARS = 2_000
+MAX_ALL_CHARS = 6_000  # a refusal is short, and the patterns run on the event loop
 
 _ECHOES = frozenset(
     {
