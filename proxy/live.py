@@ -42,6 +42,7 @@ class BranchState(msgspec.Struct, omit_defaults=True):
     breaks: int = 0
     sent: int = 0  # steps of the path that were the last request; the rest is the reply to it
     kinds: tuple[tuple[bytes, int], ...] = ()  # blocks that come and go
+    absent: tuple[str, ...] = ()  # items of the last request that its window left out: seen before, gone since
 
 
 _STATE = msgspec.msgpack.Decoder(BranchState)
@@ -70,6 +71,7 @@ class Live:
         seen = {entry.item for entry in self.served.entries}
         if self.plan.fold is not None:
             seen.update(self.plan.fold.covers)
+        seen.update(self.state.absent)
         return seen
 
     def row(self, tenant: str) -> BranchRow:

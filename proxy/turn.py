@@ -338,6 +338,8 @@ def accept(turn: Turn, row: WindowRow) -> Batch:
             live.plan_id = "" if plan.is_empty else plan_id(turn.placement.branch, encode_plan(plan))
         live.state.memory = dict(turn.decision.memory)
     live.served = Served(row.id, depth_after(turn.base, row), turn.rendered.entries)
+    kept = {entry.item for entry in turn.rendered.entries}.union(plan.fold.covers if plan.fold is not None else ())
+    live.state.absent = tuple(item for item in turn.measured.ids if item not in kept)
     return batch
 
 

@@ -45,3 +45,9 @@ def test_a_limit_that_nobody_told_us_is_met_once_and_survived(streams: bool) -> 
 def test_without_a_window_of_ours_the_limit_ends_the_session() -> None:
     assert run_arm("direct", SESSION, window=45_000).errors == 1
     assert run_arm("off", SESSION, window=45_000, policy="passthrough").errors == 1
+
+
+def test_what_the_baseline_left_out_stays_known_as_seen() -> None:
+    """Else it would come back as new, in full, and could never be left out again."""
+    result = run_arm("last_n", SESSION, window=45_000, policy="last_n")
+    assert (result.calls, result.errors, result.refused_upstream) == (CALLS, 0, 1)
