@@ -28,7 +28,7 @@ from proxy.models import ModelBook
 from proxy.passthrough import STATUS_OF, RawRequest
 from proxy.prices import PriceBook
 from proxy.recording import now
-from proxy.relay import Opening, Responder, look, open_reply, relay
+from proxy.relay import Opening, Responder, end_late, look, open_reply, relay, say_stopping
 from proxy.settle import End, outcome_only, settle
 from proxy.store.base import Store
 from proxy.tokenizer import Tokenizer
@@ -118,14 +118,20 @@ class _Exchange:
         self.is_settled = False
         self.opening: Opening | None = None
         self.overflowed = False
+        self.is_recorded = False
+        self.usage_refused = False
 
     async def run(self) -> None:
         try:
             await self._prepare()
             await self._converse()
         except asyncio.CancelledError:
-            # Not the client's doing: the server is being stopped.
+            if not self.is_recorded:
+                self.turn = None
+                self._record_request("stopped before it was placed")
             self._settle(End(outcome="cancelled" if self.link.is_gone else "interrupted", status=499))
+            if not self.link.is_gone:
+                await say_stopping(self.respond, self.fmt, self.opening)
             raise
         finally:
             if self.opening is not None:
@@ -154,6 +160,7 @@ class _Exchange:
         self._record_request(note)
 
     def _record_request(self, note: str) -> None:
+        self.is_recorded = True
         turn, conversation = self.turn, self.conversation
         row = ExchangeRow(
             id=self.id,
@@ -221,20 +228,26 @@ class _Exchange:
         is_stream = bool(conversation and conversation.is_stream) and (
             "event-stream" in kind or (not kind and response.status < 400)
         )
+        is_stream = is_stream and response.status < 400
         strip = self.turn is not None and self.turn.edits.ask_usage
-        reader: ReplyReader = self.fmt.reader(is_stream=is_stream and response.status < 400, strip_usage=strip)
-        self.opening = opening = await open_reply(response, reader)
+        reader: ReplyReader = self.fmt.reader(is_stream=is_stream, strip_usage=strip)
+        self.opening = opening = await open_reply(response, reader, is_stream=is_stream)
+        server = self.services.config.server
         await look(
             opening,
-            is_stream=is_stream,
-            on_wait=lambda: self._start(opening),
-            hold_s=self.services.config.server.hold_head_s,
+            self.respond,
+            lambda: self._start(opening, is_early=True),
+            hold_s=server.hold_head_s,
+            heartbeat_s=server.heartbeat_s,
         )
         return opening
 
     async def _again(self, opening: Opening) -> bool:
         """Is there one other request to send instead of passing this answer on? Prepares it if so."""
         turn = self.turn
+        if self.usage_refused and opening.status < 400:
+            # Only now is it known that the option was what it refused.
+            self._submit(self.services.models.learn_refusal())
         error = opening.error_body if opening.error_body is not None else opening.reader.error
         shown = Shown(
             status=opening.status,
@@ -250,7 +263,7 @@ class _Exchange:
         if turn is None or verdict is Verdict.PASS_ON:
             return False
         if verdict is Verdict.WITHOUT_USAGE:
-            self._submit(self.services.models.learn_refusal())
+            self.usage_refused = True
             self.services.turns.without_usage(turn)
             return True
         if verdict is Verdict.AS_IT_CAME:
@@ -280,14 +293,19 @@ class _Exchange:
 
     # -- towards the client --------------------------------------------------------------------
 
-    async def _start(self, opening: Opening) -> None:
-        """Release the reply's head, once; what was received before is on disk by then."""
+    async def _start(self, opening: Opening, *, is_early: bool = False) -> None:
+        """Release the reply's head, once; what was received before is on disk by then.
+
+        `is_early`: it is not known yet whether this body follows, or the one of a second attempt.
+        """
         if self.respond.is_started:
             return
         await self._committed()
         self.first_byte = self.first_byte or time.monotonic()
-        is_edited = bool(header(opening.response.headers, b"content-encoding")) or (
-            self.turn is not None and self.turn.edits.ask_usage
+        is_edited = (
+            is_early
+            or bool(header(opening.response.headers, b"content-encoding"))
+            or (opening.is_stream and self.turn is not None and self.turn.edits.ask_usage)
         )
         extra: RawHeaders = []
         if self.turn is not None:
@@ -305,12 +323,15 @@ class _Exchange:
     async def _answer(self, opening: Opening) -> None:
         if self.overflowed and not opening.reader.has_content and await self._give_up(opening):
             return
+        if opening.failure is not None and not self.respond.is_started and opening.error_body is None:
+            # Nothing of it has reached the client: it can still be told by a status.
+            await self._unreachable(opening.failure)
+            return
         if self.respond.is_started and opening.error_body is not None:
-            # The head of an earlier attempt is out: the error can only be an event of that stream.
-            await self.respond.body(self.fmt.error_event(error_text(opening.error_body), code="upstream_error"))
+            # The head of an earlier attempt is out: the error can only stand in the body.
             self._settle_reply(opening)
             await self._committed()
-            await self.respond.end()
+            await end_late(self.respond, self.fmt, error_text(opening.error_body), "upstream_error")
             return
         await self._start(opening)
 
@@ -318,11 +339,9 @@ class _Exchange:
             self._settle_reply(opening)
             await self._committed()
 
-        heartbeat_s = self.services.config.server.heartbeat_s if self._is_event_stream(opening) else 0
-        await relay(opening, self.respond, before_end, heartbeat_s=heartbeat_s)
-        if opening.failure is not None and opening.reader.at_event_boundary and self._is_event_stream(opening):
-            event = self.fmt.error_event(f"{opening.failure}", code="upstream_closed")
-            await self.respond.end(event)
+        await relay(opening, self.respond, before_end, heartbeat_s=self.services.config.server.heartbeat_s)
+        if opening.failure is not None and opening.reader.at_event_boundary and self.respond.is_event_stream:
+            await end_late(self.respond, self.fmt, str(opening.failure), "upstream_closed")
 
     async def _give_up(self, opening: Opening) -> bool:
         """Twice too large: the provider's status and code, with words that tell the user what to do."""
@@ -336,22 +355,19 @@ class _Exchange:
         self._settle(end)
         await self._committed()
         if self.respond.is_started:
-            await self.respond.end(self.fmt.error_event(TOO_LARGE, code="context_length_exceeded"))
+            await end_late(self.respond, self.fmt, TOO_LARGE, "context_length_exceeded")
             return True
         headers = response_headers(opening.response.headers, is_decoded=True)
         headers = [(n, v) for n, v in headers if n != b"content-type"] + JSON_HEADERS
         await self.respond.full(opening.status if opening.status >= 400 else 400, headers, body)
         return True
 
-    def _is_event_stream(self, opening: Opening) -> bool:
-        return "event-stream" in header(opening.response.headers, b"content-type")
-
     async def _unreachable(self, error: UpstreamError) -> None:
         self._settle(End(outcome="error", status=STATUS_OF[error.kind], error=str(error)))
         await self._committed()
         code = f"upstream_{error.kind}"
         if self.respond.is_started:
-            await self.respond.end(self.fmt.error_event(str(error), code=code))
+            await end_late(self.respond, self.fmt, str(error), code)
             return
         await self.respond.full(STATUS_OF[error.kind], JSON_HEADERS, api_error(str(error), code=code))
 
@@ -400,7 +416,7 @@ def _seen(future: asyncio.Future[None]) -> None:
 async def build_exchanges(config: Config, store: Store, upstream: Upstream) -> Exchanges:
     """Wire up what exchanges share. The vocabulary and the price table load in threads meanwhile."""
     tokenizer = Tokenizer()
-    prices = PriceBook(config.upstream.url, {name: _override(entry) for name, entry in config.models.items()})
+    prices = PriceBook(config.upstream.url, config.model)
     await asyncio.gather(tokenizer.load(), prices.load())
     models = ModelBook(config, prices, await store.learned())
     live = LiveBranches(store)

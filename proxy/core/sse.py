@@ -9,6 +9,11 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
 
 
+def is_filler(data: bytes) -> bool:
+    """Whole lines that say nothing: comments and blank ones, as providers send them to keep a link alive."""
+    return data[-1:] in (b"\n", b"\r") and all(line[:1] in (b"", b":") for line in _LINE_END.split(data))
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One event. `start` and `end` are offsets in the whole stream; `end` is behind its blank line.
