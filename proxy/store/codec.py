@@ -59,14 +59,12 @@ def unpack_text(packed: bytes) -> str:
 
 
 def storable(text: str) -> str:
-    """The text without what no database takes as text: lone surrogates and NUL."""
-    if text.isascii() and "\0" not in text:
-        return text
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+    """The text without lone surrogates, which no database takes as text."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def pack_strings(values: Sequence[str]) -> bytes:
-    return pack(_encode([storable(value) for value in values]))
+    return pack(_encode(values))
 
 
 def unpack_strings(packed: bytes) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
@@ -144,6 +145,8 @@ class SqliteStore:
     async def search(
         self, query: str, *, tenant: str | None = None, conversation: str | None = None, limit: int = 20
     ) -> list[tuple[StoredItem, float]]:
+        with contextlib.suppress(StoreError):  # what is indexed can be searched even when the disk is full
+            await self._writer.catch_up()
         return await self._read(lambda db: sqlite_reader.search(db, query, tenant, conversation, limit))
 
 

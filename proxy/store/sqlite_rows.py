@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
 from hashlib import blake2b
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from proxy.core.records import (
     Batch,
@@ -17,8 +17,6 @@ from proxy.core.records import (
     FoldRow,
     ItemRow,
     KeyRow,
-    LearnedRow,
-    LinkRow,
     OutcomeRow,
     PathRow,
     PlanRow,
@@ -92,72 +90,89 @@ _BRANCH = (
     + ", ".join(f'"{name}" = excluded."{name}"' for name in (*BRANCH_FIELDS, "touched") if name != "id")
     + " WHERE excluded.version > branches.version"
 )
-_WORKING = _insert("working", ("branch", "conversation", "item", "origin", "fold", "is_pinned", "importance"), tail="")
-_KNOWN_MESSAGES = "SELECT id FROM messages WHERE conversation = ? AND id IN (?*)"
-_KNOWN_IN_VIEW = "SELECT item FROM working WHERE branch = ? AND item IN (?*)"
+# A view that holds an item, open or summarized, does not get it again; a fold's fresh rows it does.
+_ARRIVED = (
+    "INSERT INTO working (branch, conversation, item, origin, fold, is_pinned, importance)"
+    " SELECT ?1, ?2, ?3, ?4, 0, ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM working WHERE branch = ?1 AND item = ?3)"
+)
+_FRESH = _insert("working", ("branch", "conversation", "item", "is_pinned", "importance", "origin", "fold"), tail="")
+_COUNT = (
+    "INSERT INTO conversations (id, tenant, items) VALUES (?, '', ?)"
+    " ON CONFLICT (id) DO UPDATE SET items = items + excluded.items"
+)
+_KNOWN = "SELECT id FROM messages WHERE conversation = ? AND id IN (?*)"
 
 
 def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     """Insert everything that is new. Exchanges and branches first: they say whose a conversation is."""
-    many = connection.executemany
-    many(_BODY, map(_body_values, batch.bodies))
-    many(_EXCHANGE, map(_exchange_values, batch.exchanges))
-    many(_BRANCH, map(_branch_values, batch.branches))
-    _write_items(connection, batch.items)
-    many(_PATH, map(_path_values, batch.paths))
-    many(_PLAN, map(_plan_values, batch.plans))
-    many(_WINDOW, map(_window_values, batch.windows))
-    many(_SUMMARY, map(_summary_values, batch.summaries))
+    _many(connection, _BODY, batch.bodies, _body_values)
+    _many(connection, _EXCHANGE, batch.exchanges, _exchange_values)
+    _many(connection, _BRANCH, batch.branches, _branch_values)
+    _write_messages(connection, [_original(connection, item) for item in batch.items])
+    _many(connection, _ARRIVED, batch.items, _arrived_values)
+    _many(connection, _PATH, batch.paths, _path_values)
+    _many(connection, _PLAN, batch.plans, _plan_values)
+    _many(connection, _WINDOW, batch.windows, _window_values)
+    _many(connection, _SUMMARY, batch.summaries, _summary_values)
     for fold in batch.folds:
         _write_fold(connection, fold)
-    many(_LINK, map(_link_values, batch.links))
-    many(_NUMBER, ((storable(branch),) for branch in dict.fromkeys(row.branch for row in batch.keys)))
-    many(_KEY, map(_key_values, batch.keys))
-    many(_LEARNED, map(_learned_values, batch.learned))
-    many(_OUTCOME, map(_outcome_values, batch.outcomes))
+    _many(connection, _LINK, batch.links, _link_values)
+    _many(connection, _NUMBER, tuple({row.branch: row for row in batch.keys}.values()), _number_values)
+    _many(connection, _KEY, batch.keys, _key_values)
+    _many(connection, _LEARNED, batch.learned, _learned_values)
+    _many(connection, _OUTCOME, batch.outcomes, _outcome_values)
 
 
-def _write_items(connection: sqlite3.Connection, items: Sequence[ItemRow]) -> None:
-    if not items:
-        return
-    for conversation, group in _grouped(items, "conversation"):
-        _write_messages(connection, conversation, group)
-    for branch, group in _grouped(items, "branch"):
-        known = _known(connection, _KNOWN_IN_VIEW, branch, group)
-        for item in group:
-            if item.id not in known:
-                known.add(item.id)
-                connection.execute(_WORKING, _working_values(item, fold=0))
+def cleaned(batch: Batch) -> Batch:
+    """The batch with texts that SQLite takes: for the rare one in which a lone surrogate was found."""
+    return replace(batch, **{name: _cleaned(getattr(batch, name)) for name in Batch.__dataclass_fields__})
 
 
-def _write_messages(connection: sqlite3.Connection, conversation: str, items: Sequence[ItemRow]) -> None:
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, tuple):
+        return tuple(_cleaned(each) for each in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in fields(value) if field.name != "text"]  # kept whole, as packed bytes
+        return replace(value, **{name: _cleaned(getattr(value, name)) for name in names})
+    return value
+
+
+def _many(
+    connection: sqlite3.Connection, statement: str, rows: Sequence[T], values: Callable[[T], Sequence[Value]]
+) -> None:
+    if rows:
+        connection.executemany(statement, map(values, rows))
+
+
+def _write_messages(connection: sqlite3.Connection, items: Sequence[ItemRow]) -> None:
     """The display store's rows. A fork submits a whole path, so what is known costs one look-up, not an insert."""
-    known = _known(connection, _KNOWN_MESSAGES, conversation, items)
+    groups: dict[str, dict[str, ItemRow]] = {}
     for item in items:
-        if item.id in known:
-            continue
-        known.add(item.id)
-        cursor = connection.execute(_MESSAGE, _message_values(item))
-        if item.text and cursor.rowcount == 1:
-            connection.execute(
-                "INSERT INTO items_fts (rowid, text) VALUES (?, ?)", (cursor.lastrowid, storable(item.text))
-            )
+        groups.setdefault(item.conversation, {}).setdefault(item.id, item)
+    for conversation, group in groups.items():
+        for ids in chunks(list(group)):
+            for (known,) in connection.execute(any_of(_KNOWN, len(ids)), (conversation, *ids)).fetchall():
+                del group[known]
+        if group:
+            cursor = connection.executemany(_MESSAGE, map(_message_values, group.values()))
+            connection.execute(_COUNT, (conversation, cursor.rowcount))
 
 
 def _write_fold(connection: sqlite3.Connection, fold: FoldRow) -> None:
     """Flag what is open and insert the compacted view. A fold that is known has done that already."""
-    cursor = connection.execute(_FOLD, (*_values(fold, FOLD_FIELDS), _fold_id(fold)))
+    cursor = connection.execute(_FOLD, (*_fold_values(fold), _fold_id(fold)))
     if cursor.rowcount != 1:
         return
     number = cursor.lastrowid or 0
     connection.execute("UPDATE working SET is_summarized = 1 WHERE branch = ? AND is_summarized = 0", (fold.branch,))
     # A re-inserted row shows its original, which is there already; should a gap have eaten it, this brings it back.
     originals = [_original(connection, item) for item in fold.fresh]
-    for conversation, group in _grouped(originals, "conversation"):
-        _write_messages(connection, conversation, group)
+    _write_messages(connection, originals)
     for item, original in zip(fold.fresh, originals, strict=True):
         origin = original.id if item.origin else ""
-        connection.execute(_WORKING, _working_values(item, fold=number, origin=origin))
+        connection.execute(_FRESH, (*_fresh_fields(item), origin, number))
 
 
 def _original(connection: sqlite3.Connection, item: ItemRow) -> ItemRow:
@@ -171,27 +186,23 @@ def _original(connection: sqlite3.Connection, item: ItemRow) -> ItemRow:
     return replace(item, id=row[0] if row else item.origin)
 
 
-def _known(connection: sqlite3.Connection, statement: str, owner: str, items: Sequence[ItemRow]) -> set[str]:
-    known: set[str] = set()
-    for ids in chunks([item.id for item in items]):
-        known.update(row[0] for row in connection.execute(any_of(statement, len(ids)), (owner, *ids)))
-    return known
+def _getter(names: Sequence[str]) -> Callable[[object], tuple[Value, ...]]:
+    return attrgetter(*names)
 
 
-def _grouped(items: Iterable[ItemRow], name: str) -> Iterator[tuple[str, list[ItemRow]]]:
-    groups: dict[str, list[ItemRow]] = {}
-    owner = attrgetter(name)
-    for item in items:
-        groups.setdefault(owner(item), []).append(item)
-    yield from groups.items()
-
-
-def _value(value: Value) -> Value:
-    return storable(value) if isinstance(value, str) else value
-
-
-def _values(row: object, names: Sequence[str]) -> tuple[Value, ...]:
-    return tuple([_value(getattr(row, name)) for name in names])
+_item_fields = _getter(ITEM_FIELDS)
+_outcome_fields = _getter(OUTCOME_FIELDS)
+_path_fields = _getter(("id", "branch", "base", "keep"))
+_window_fields = _getter(WINDOW_FIELDS)
+_summary_fields = _getter(SUMMARY_FIELDS)
+_fresh_fields = _getter(("branch", "conversation", "id", "is_pinned", "importance"))
+_arrived_values = _getter(("branch", "conversation", "id", "origin", "is_pinned", "importance"))
+_exchange_values = _getter(EXCHANGE_FIELDS)
+_branch_values = _getter(BRANCH_FIELDS)
+_fold_values = _getter(FOLD_FIELDS)
+_link_values = _getter(("conversation", "a", "b", "type"))
+_key_values = _getter(("tenant", "kind", "key", "branch"))
+_learned_values = _getter(("upstream", "model", "name", "value"))
 
 
 def _body_values(row: BodyRow) -> tuple[Value, ...]:
@@ -199,55 +210,34 @@ def _body_values(row: BodyRow) -> tuple[Value, ...]:
 
 
 def _message_values(row: ItemRow) -> tuple[Value, ...]:
-    return (*_values(row, ITEM_FIELDS), pack(row.atoms), pack_text(row.text))
-
-
-def _working_values(row: ItemRow, fold: int, origin: str = "") -> tuple[Value, ...]:
-    named = _values(row, ("branch", "conversation", "id"))
-    return (*named, storable(origin or row.origin), fold, row.is_pinned, row.importance)
-
-
-def _exchange_values(row: ExchangeRow) -> tuple[Value, ...]:
-    return _values(row, EXCHANGE_FIELDS)
+    return (*_item_fields(row), pack(row.atoms), pack_text(row.text))
 
 
 def _outcome_values(row: OutcomeRow) -> tuple[Value, ...]:
-    return (*_values(row, OUTCOME_FIELDS), pack_strings(row.reply_items))
-
-
-def _branch_values(row: BranchRow) -> tuple[Value, ...]:
-    return _values(row, BRANCH_FIELDS)
+    return (*_outcome_fields(row), pack_strings(row.reply_items))
 
 
 def _path_values(row: PathRow) -> tuple[Value, ...]:
-    return (*_values(row, ("id", "branch", "base", "keep")), pack_strings(row.tail))
+    return (*_path_fields(row), pack_strings(row.tail))
 
 
 def _plan_values(row: PlanRow) -> tuple[Value, ...]:
-    return (storable(row.id), storable(row.branch), pack(row.data))
+    return (row.id, row.branch, pack(row.data))
 
 
 def _window_values(row: WindowRow) -> tuple[Value, ...]:
-    return (*_values(row, WINDOW_FIELDS), pack_entries(row.tail), pack_blobs(row.gaps))
+    return (*_window_fields(row), pack_entries(row.tail), pack_blobs(row.gaps))
 
 
 def _summary_values(row: SummaryRow) -> tuple[Value, ...]:
-    return (*_values(row, SUMMARY_FIELDS), pack_strings(row.covers))
+    return (*_summary_fields(row), pack_strings(row.covers))
 
 
-def _link_values(row: LinkRow) -> tuple[Value, ...]:
-    return _values(row, ("conversation", "a", "b", "type"))
-
-
-def _key_values(row: KeyRow) -> tuple[Value, ...]:
-    return _values(row, ("tenant", "kind", "key", "branch"))
-
-
-def _learned_values(row: LearnedRow) -> tuple[Value, ...]:
-    return _values(row, ("upstream", "model", "name", "value"))
+def _number_values(row: KeyRow) -> tuple[Value, ...]:
+    return (row.branch,)
 
 
 def _fold_id(fold: FoldRow) -> bytes:
     """What makes a fold itself, so that submitting it again changes nothing."""
-    told = repr((_values(fold, FOLD_FIELDS), [(item.id, item.origin) for item in fold.fresh]))
-    return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    told = repr((_fold_values(fold), [(item.id, item.origin) for item in fold.fresh]))
+    return blake2b(told.encode(), digest_size=16).digest()

@@ -1,6 +1,7 @@
 """The one thread that writes: takes all that is queued, commits it as one transaction, then tells those who wait.
 
 A failure reaches the waiting futures as a StoreError and is never raised here; the next batch tries anew.
+The full-text index follows behind: in bulk, when idle, or when a search asks.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -19,9 +21,12 @@ from proxy.core.records import Batch
 from proxy.errors import StoreError
 from proxy.store.codec import batch_bytes, storable
 from proxy.store.sqlite_connection import BUSY_TIMEOUT_S, set_busy_timeout, store_error
-from proxy.store.sqlite_rows import write_batch
+from proxy.store.sqlite_index import index_some
+from proxy.store.sqlite_rows import cleaned, write_batch
 
 _IDLE_S = 1.0
+_INDEX_BYTES = 1 << 20  # texts that wait for the index; a row counts as a page of text
+_INDEX_ROW_BYTES = 4096
 _LARGE_WAL_BYTES = 256 << 20
 # What one batch's own content can cause, beside what the database says: numbers and types it cannot hold.
 _FAILURES = (sqlite3.Error, StoreError, OSError, ValueError, TypeError, OverflowError, MemoryError)
@@ -59,6 +64,8 @@ class Writer:
         self._changed = threading.Condition()
         self._queue: list[_Job] = []
         self._queued_bytes = 0  # what is waiting and what is being written
+        self._searchers: list[asyncio.Future[None]] = []
+        self._unindexed_bytes = 0
         self._is_open = False
         self._gap: _Gap | None = None
         self._has_wal = False
@@ -97,62 +104,105 @@ class Writer:
                 self._changed.notify()
         return future
 
+    def catch_up(self) -> asyncio.Future[None]:
+        """Done when the index holds all that is written; a StoreError when it cannot be brought there."""
+        future = asyncio.get_running_loop().create_future()
+        with self._changed:
+            if self._is_open:
+                self._searchers.append(future)
+                self._changed.notify()
+            else:
+                _resolve([future], StoreError(f"the store {self._path} is closed"))
+        return future
+
     # -- the thread ------------------------------------------------------------------------------
     def _run(self) -> None:
         try:
-            while (jobs := self._take()) is not None:
+            while (work := self._take()) is not None:
+                jobs, searchers = work
                 if jobs:
                     self._write(jobs)
-                else:
+                is_idle = not jobs and not searchers
+                if searchers or self._unindexed_bytes >= (1 if is_idle else _INDEX_BYTES):
+                    _tell(searchers, self._index())
+                if is_idle:
                     self._tidy()
             if self._gap is not None:
                 self._commit(())
+            if self._unindexed_bytes:
+                self._index()
         finally:
             self._close()
 
-    def _take(self) -> Sequence[_Job] | None:
-        """All that is queued; an empty list after an idle while with something to tidy; None at the end."""
+    def _take(self) -> tuple[Sequence[_Job], Sequence[asyncio.Future[None]]] | None:
+        """All that is queued; nothing after an idle while with something to tidy; None at the end."""
         with self._changed:
-            while not self._queue:
+            while not self._queue and not self._searchers:
                 if not self._is_open:
                     return None
-                has_work = self._gap is not None or self._has_wal
+                has_work = self._gap is not None or self._has_wal or self._unindexed_bytes > 0
                 if not self._changed.wait(_IDLE_S if has_work else None) and has_work:
-                    return ()
+                    return (), ()
             jobs, self._queue = self._queue, []
-            return jobs
+            searchers, self._searchers = self._searchers, []
+            return jobs, searchers
 
     def _write(self, jobs: Sequence[_Job]) -> None:
         """One transaction; when it fails, one for each batch, so that a bad one fails alone."""
-        error = self._commit(jobs)
+        error = self._commit([job.batch for job in jobs])
         if error is None or len(jobs) == 1 or _is_shared(error):
             self._settle(jobs, error)
             return
         for job in jobs:
-            self._settle([job], self._commit([job]))
+            self._settle([job], self._commit([job.batch]))
 
-    def _commit(self, jobs: Sequence[_Job]) -> StoreError | None:
+    def _commit(self, batches: Sequence[Batch]) -> StoreError | None:
         with self._changed:
             gap, self._gap = self._gap, None
-        try:
-            connection = self._connection = self._connection or self._connect()
-            connection.execute("BEGIN IMMEDIATE")
-            for job in jobs:
-                write_batch(connection, job.batch)
-            if gap is not None:
-                connection.execute(
-                    "INSERT INTO gaps (started_at, ended_at, batches, reason) VALUES (?, ?, ?, ?)",
-                    (gap.started_at, _now(), gap.batches, storable(gap.reason)),
-                )
-            connection.execute("COMMIT")
-        except _FAILURES as error:
-            self._roll_back(error)
+        error = self._transact(partial(_write_rows, batches, gap))
+        if error is not None and isinstance(error.__cause__, UnicodeEncodeError):
+            batches = [cleaned(batch) for batch in batches]
+            error = self._transact(partial(_write_rows, batches, gap))
+        if error is not None:
             self._restore_gap(gap)
-            return error if isinstance(error, StoreError) else _named(error, self._path)
-        self._has_wal = True
+            return error
+        for batch in batches:
+            self._unindexed_bytes += sum(_INDEX_ROW_BYTES + len(item.text) for item in batch.items)
+            self._unindexed_bytes += _INDEX_ROW_BYTES * len(batch.folds)
         if self.is_degraded:
             log.info("store_recovered", path=str(self._path), lost_batches=gap.batches if gap else 0)
         self.is_degraded = False
+        return None
+
+    def _index(self) -> StoreError | None:
+        """Bring the index up to date, step by step: between two steps waiting batches are written."""
+        has_more = True
+
+        def step(connection: sqlite3.Connection) -> None:
+            nonlocal has_more
+            has_more = index_some(connection)
+
+        while has_more:
+            error = self._transact(step)
+            if error is not None:
+                return error
+            with self._changed:
+                jobs, self._queue = self._queue, []
+            if jobs:
+                self._write(jobs)
+        self._unindexed_bytes = 0
+        return None
+
+    def _transact(self, write: Callable[[sqlite3.Connection], None]) -> StoreError | None:
+        try:
+            connection = self._connection = self._connection or self._connect()
+            connection.execute("BEGIN IMMEDIATE")
+            write(connection)
+            connection.execute("COMMIT")
+        except _FAILURES as error:
+            self._roll_back(error)
+            return error if isinstance(error, StoreError) else _named(error, self._path)
+        self._has_wal = True
         return None
 
     def _roll_back(self, error: BaseException) -> None:
@@ -177,13 +227,7 @@ class Writer:
             self._queued_bytes -= sum(job.size for job in jobs)
             if error is not None:
                 self._note_gap(len(jobs), str(error))
-        loops = {job.future.get_loop() for job in jobs}
-        for loop in loops:
-            futures = [job.future for job in jobs if job.future.get_loop() is loop]
-            try:
-                loop.call_soon_threadsafe(_resolve, futures, error)
-            except RuntimeError:  # the loop is closed: nobody waits any more
-                log.debug("store_waiters_gone", futures=len(futures))
+        _tell([job.future for job in jobs], error)
 
     def _note_gap(self, batches: int, reason: str) -> None:
         """Call it with the lock held."""
@@ -230,11 +274,34 @@ class Writer:
         with self._changed:
             self._is_open = False
             jobs, self._queue = self._queue, []
+            searchers, self._searchers = self._searchers, []
+        error = StoreError(f"the store {self._path} was closed")
         if jobs:
-            self._settle(jobs, StoreError(f"the store {self._path} was closed"))
+            self._settle(jobs, error)
+        _tell(searchers, error)
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _write_rows(batches: Sequence[Batch], gap: _Gap | None, connection: sqlite3.Connection) -> None:
+    for batch in batches:
+        write_batch(connection, batch)
+    if gap is not None:
+        connection.execute(
+            "INSERT INTO gaps (started_at, ended_at, batches, reason) VALUES (?, ?, ?, ?)",
+            (gap.started_at, _now(), gap.batches, storable(gap.reason)),
+        )
+
+
+def _tell(futures: Sequence[asyncio.Future[None]], error: StoreError | None) -> None:
+    """Resolve futures on their own loops, one call for each loop."""
+    for loop in {future.get_loop() for future in futures}:
+        theirs = [future for future in futures if future.get_loop() is loop]
+        try:
+            loop.call_soon_threadsafe(_resolve, theirs, error)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            log.debug("store_waiters_gone", futures=len(theirs))
 
 
 def _resolve(futures: Sequence[asyncio.Future[None]], error: StoreError | None) -> None:

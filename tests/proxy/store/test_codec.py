@@ -26,7 +26,6 @@ def test_texts_survive_even_with_lone_surrogates(text: str) -> None:
 @given(any_text)
 def test_a_storable_text_is_text_to_any_database(text: str) -> None:
     cleaned = codec.storable(text)
-    assert "\0" not in cleaned
     assert len(cleaned) == len(text)
     cleaned.encode()
     assert codec.storable(cleaned) == cleaned

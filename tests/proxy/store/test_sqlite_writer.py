@@ -18,7 +18,7 @@ from proxy.errors import StoreError
 from proxy.store import sqlite_writer
 from proxy.store.sqlite_connection import connect_reader, connect_writer
 from proxy.store.sqlite_writer import Writer
-from tests.proxy.store.rows import make_body, make_items, small_batch
+from tests.proxy.store.rows import make_body, make_items, make_outcome, small_batch
 
 
 class Bench:
@@ -147,6 +147,23 @@ async def test_an_error_nobody_awaits_is_no_noise(bench: Bench) -> None:
     bench.writer.put(bad_batch("7"))
     await bench.writer.put(Batch())
     assert noise == []
+
+
+async def test_a_lone_surrogate_costs_itself_and_nothing_else(bench: Bench) -> None:
+    batch = small_batch(7)
+    odd = replace(
+        batch,
+        items=(*batch.items, replace(batch.items[0], id="odd", source="a\ud83d.py", text="words \ud83d")),
+        outcomes=(replace(make_outcome("ce7"), error="\udc00", reply_items=("x\ud800",)),),
+    )
+    bench.go.clear()
+    futures = [bench.writer.put(small_batch(1)), bench.writer.put(odd), bench.writer.put(small_batch(2))]
+    bench.go.set()
+    assert await outcomes(futures) == [None] * 3
+    assert not bench.writer.is_degraded
+    assert bench.rows("SELECT source FROM messages WHERE id = 'odd'") == [("a?.py",)]
+    assert bench.rows("SELECT error FROM outcomes") == [("?",)]
+    assert bench.rows("SELECT count(*) FROM exchanges") == [(3,)]
 
 
 # -- disk full, locked, damaged ------------------------------------------------------------------
