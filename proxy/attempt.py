@@ -14,6 +14,8 @@ from proxy.wire.errors import load, loads_text, names_option
 REFUSALS = frozenset({400, 404, 409, 413, 415, 422})
 """Statuses by which a provider refuses a list; a rewritten list refused so is sent once more as it came."""
 
+USAGE_OPTIONS = ("stream_options", "include_usage")
+
 
 class Verdict(Enum):
     """What an attempt calls for."""
@@ -44,7 +46,7 @@ def judge(shown: Shown, rules: Rules) -> tuple[Verdict, Overflow | None]:
         return Verdict.PASS_ON, None
     if shown.status < 400 and not shown.error:
         return Verdict.PASS_ON, None
-    if shown.asked_usage and shown.status in (400, 422) and names_option(shown.error, "stream_options"):
+    if shown.asked_usage and shown.status in (400, 422) and any(names_option(shown.error, o) for o in USAGE_OPTIONS):
         return Verdict.WITHOUT_USAGE, None
     value = load(shown.error)
     overflow = classify(shown.status, value, is_streamed=shown.is_streamed, rules=rules, loads=loads_text)

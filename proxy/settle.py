@@ -60,7 +60,11 @@ def settle(
     batches: list[Batch] = []
     if is_ok and reply.elements:
         batches.append(accept(turn, window))
-        batches.append(_remember_usage(turn, usage, models))
+        if outcome == "ok" or not usage.is_estimated:
+            batches.append(_remember_usage(turn, usage, models))
+        else:
+            # A cut reply without a figure calls for nothing; but what was made smaller stays known to be smaller.
+            live.state.input = min(live.state.input, usage.input)
     steps = emitted(reply.elements, reply.response_id)
     last: LastOutcome = "ok" if is_ok else "cancelled" if end.outcome == "cancelled" else "failed"
     view = finish(live.view, steps, last, live_branches.tick())

@@ -370,7 +370,8 @@ def test_request_rows_are_committed_before_the_first_byte(desk: Desk) -> None:
     desk.up.enqueue(stream_reply([content("first "), gate, content("last"), DONE]))
     with desk.open(body) as response:
         conversation = response.headers["x-undercliff-conversation"]
-        next(response.iter_raw())
+        chunks = response.iter_raw()
+        next(chunks)
         ((exchange, outcome),) = desk.records.exchanges(conversation)
         assert outcome is None and exchange.conversation == conversation
         assert desk.records.texts(conversation) == [body["messages"][0]["content"]]
