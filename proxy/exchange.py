@@ -333,6 +333,9 @@ class _Exchange:
             await self._committed()
             await end_late(self.respond, self.fmt, error_text(opening.error_body), "upstream_error")
             return
+        if opening.is_over:
+            # Known to its end: of an empty body the head is all that the client waits for.
+            self._settle_reply(opening)
         await self._start(opening)
 
         async def before_end() -> None:
