@@ -160,7 +160,7 @@ class Turns:
             turn.conversation,
             turn.measured,
             live.plan,
-            live.seen,
+            live.seen | _answered(turn) if pressure is not None and pressure.kind == "overflow" else live.seen,
             Limits(budget, limits.facts.ratios),
             pressure=pressure,
             memory=live.state.memory,
@@ -238,6 +238,13 @@ class Turns:
         turn.decision = whole(turn.measured)
         turn.is_managed = False
         self._render(turn)
+
+
+def _answered(turn: Turn) -> set[str]:
+    """Ids of what a model has spoken behind, here or elsewhere: where the whole is refused, that counts as seen."""
+    elements = turn.conversation.elements
+    last = max((index for index, element in enumerate(elements) if kind_of(element) == "assistant"), default=0)
+    return set(turn.measured.ids[:last])
 
 
 def whole(measured: Measured) -> Decision:
