@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import uvicorn
@@ -27,6 +27,11 @@ class _Server(uvicorn.Server):
             self.is_ready.set()
 
 
+def _run(server: _Server, sock: socket.socket) -> None:
+    with suppress(SystemExit):  # how a start that fails ends; the waiting side says so
+        server.run(sockets=[sock])
+
+
 @contextmanager
 def serving(app: Any, **options: Any) -> Iterator[str]:
     """The app's URL, without a trailing slash."""
@@ -34,7 +39,7 @@ def serving(app: Any, **options: Any) -> Iterator[str]:
     sock.bind(("127.0.0.1", 0))
     settings = {"log_level": "error", "access_log": False, "timeout_graceful_shutdown": 3, "lifespan": "auto"}
     server = _Server(uvicorn.Config(app, **{**settings, **options}))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True, name="serving")
+    thread = threading.Thread(target=_run, args=(server, sock), daemon=True, name="serving")
     thread.start()
     try:
         if not server.is_ready.wait(START_TIMEOUT_S) or not server.started:

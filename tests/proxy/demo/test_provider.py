@@ -6,11 +6,9 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from proxy.demo.agent import Agent
 from proxy.demo.bill import Rates
 from proxy.demo.provider import Answer, Provider, ScriptedCall, count_quarters
 from proxy.demo.serving import serving
-from proxy.demo.session import Shape, make_session
 from tests.support.builders import assistant, call, long_text, request, result, user
 
 ANSWER = Answer("Looking.", (ScriptedCall("c1", "look", '{"what": "tides"}'),))
@@ -106,29 +104,3 @@ def test_other_paths(url: str) -> None:
     assert httpx.get(f"{url}/models").json()["data"]
     assert httpx.get(f"{url}/nowhere").status_code == 404
     assert httpx.post(f"{url}/chat/completions", content=b"{").status_code == 400
-
-
-@pytest.mark.parametrize("streams", [True, False])
-def test_agent_runs_a_session_to_its_end(streams: bool) -> None:
-    session = make_session(5, Shape(turns=(3, 2), parallel_every=2))
-    provider = Provider(session.script())
-    with serving(provider) as base:
-        agent = Agent(f"{base}/v1", "k", session, streams=streams)
-        reports = list(agent.run())
-        agent.close()
-    assert not any(report.error for report in reports)
-    assert len(reports) == len(provider.served) == sum(len(turn.steps) + 1 for turn in session.turns)
-    assert not any(served.is_break for served in provider.served)
-    assert json.loads(provider.served[-1].body)["messages"] == [json.loads(raw) for raw in agent.messages[:-1]]
-    assert all(report.usage for report in reports)
-
-
-def test_agent_stops_at_a_refusal() -> None:
-    session = make_session(5, Shape(turns=(9,), parallel_every=0))
-    provider = Provider(session.script(), window=9_000)
-    with serving(provider) as base:
-        agent = Agent(f"{base}/v1", "k", session)
-        reports = list(agent.run())
-        agent.close()
-    assert reports[-1].status == 400 and "context_length_exceeded" in reports[-1].error
-    assert not any(report.error for report in reports[:-1])
