@@ -51,7 +51,6 @@ TEST_IS_OWED: frozenset[str] = frozenset(
         "proxy/core/thresholds.py",
         "proxy/core/tokens.py",
         "proxy/core/window.py",
-        "proxy/demo/material.py",
         "proxy/demo/run.py",
         "proxy/exchange.py",
         "proxy/link.py",
