@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import getpass
 import os
 import secrets
+import socket
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
@@ -33,6 +35,9 @@ from proxy.store.open import open_store
 from proxy.upstream import Upstream, UpstreamOptions
 from proxy.wire.errors import JSON_HEADERS, api_error
 
+SETTLE_S = 3.0
+"""Exchanges that the server cut off get so long to leave their rows to the store."""
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -57,12 +62,29 @@ class App:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._parts: Parts | None = None
+        self._running = 0
+        self._is_idle = asyncio.Event()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http" and self._parts is not None:
-            await self._http(self._parts, scope, receive, send)
+            self._running += 1
+            try:
+                await self._http(self._parts, scope, receive, send)
+            except asyncio.CancelledError:
+                # Only a server that stops cancels here: the end is recorded, and the client was told if it could be.
+                log.warning("request_cut_by_shutdown", path=scope["path"])
+            finally:
+                self._running -= 1
+                if not self._running:
+                    self._is_idle.set()
+
+    async def _drain(self) -> None:
+        """Wait for what still runs when the server's grace is over: it is being cancelled, and must write its end."""
+        while self._running:
+            self._is_idle.clear()
+            await self._is_idle.wait()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -75,6 +97,9 @@ class App:
         await send({"type": "lifespan.startup.complete"})
         await receive()
         parts.admin.is_ready = False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_S):
+                await self._drain()
         await parts.upstream.aclose()
         await parts.store.aclose()
         await send({"type": "lifespan.shutdown.complete"})
@@ -217,6 +242,16 @@ def run(config: Config, *, on_ready: Callable[[int], None] | None = None) -> Non
         raise StoreError("the server did not start", hint="The lines above say why.")
 
 
+def cut_stalled(listening: int, limit_s: float) -> None:
+    """Let the system close links that are accepted on `listening` when the other side takes nothing for so long.
+
+    Nothing above can: a link whose buffer is full is only ever closed once it has been emptied.
+    """
+    if limit_s and sys.platform == "linux":
+        with socket.socket(fileno=os.dup(listening)) as twin:  # options belong to the socket, not to its handle
+            twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limit_s * 1000))
+
+
 def _uvicorn_config(config: Config) -> uvicorn.Config:
     server = config.server
     return uvicorn.Config(
@@ -243,6 +278,9 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[Any] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            for server in self.servers:
+                for listening in server.sockets:
+                    cut_stalled(listening.fileno(), self._settings.server.stalled_client_s)
             port = self.servers[0].sockets[0].getsockname()[1]
             if self._on_ready is not None:
                 self._on_ready(port)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import structlog
 
-from proxy.core.branches import BranchIndex, BranchView, LastOutcome, Placement, follow
+from proxy.core.branches import BranchIndex, BranchView, LastOutcome, Placement, finish, follow
 from proxy.core.identity import Path, Probe, Step, decode_step
 from proxy.core.placement import place
 from proxy.core.receipts import Key, keys, new_keys
@@ -64,6 +64,7 @@ class Live:
     state: BranchState = field(default_factory=BranchState)
     path: Chain = field(default_factory=Chain)
     served: Served = field(default_factory=Served)
+    unsaved: tuple[Key, ...] = ()  # receipts that no row names yet: a request may be stopped before it is recorded
 
     @property
     def seen(self) -> set[str]:
@@ -140,14 +141,19 @@ class LiveBranches:
         start = placement.lcp if placement.lcp <= len(view.path) else 0
         fresh = new_keys(view.path, start, view.scope)
         live.view = view
+        live.unsaved = (*live.unsaved, *fresh)
         self._put(view, fresh)
-        return live, fresh
+        return live, live.unsaved
 
     def finish(self, live: Live, view: BranchView, fresh: Sequence[Key]) -> None:
         """A reply came to its end: the branch moves on, unless a newer request already did so."""
         if live.view.tick <= view.tick:
             live.view = view
             self._put(view, fresh)
+
+    def leave(self, live: Live) -> None:
+        """The request that was placed last never went out: to the next one it counts as cancelled."""
+        self.finish(live, finish(live.view, (), "cancelled", self.tick()), ())
 
     def tick(self) -> int:
         self._tick += 1

@@ -98,6 +98,24 @@ class Turns:
         """Place the request and choose its window. Raises `ContractError` when the policy breaks a rule."""
         request = probe(conversation, tenant)
         placement, live, fresh = await self._live.place(request, discriminator=exchange)
+        turn: Turn | None = None
+        try:
+            turn = await self._make(fmt, conversation, exchange, request, placement, live, fresh)
+        finally:
+            if turn is None:  # stopped or failed: nothing goes upstream under this placement
+                self._live.leave(live)
+        return turn
+
+    async def _make(
+        self,
+        fmt: WireFormat,
+        conversation: Conversation,
+        exchange: str,
+        request: Probe,
+        placement: Placement,
+        live: Live,
+        fresh: tuple[Key, ...],
+    ) -> Turn:
         ids = item_ids(placement.conversation, conversation.elements)
         measured = await self._builder.measure(conversation, placement.conversation, ids)
         tools_tokens = (await self._tokenizer.count_async([conversation.tools.decode("utf-8", "replace")]))[0]
@@ -283,6 +301,8 @@ def request_rows(turn: Turn, tenant: str) -> Batch:
     live.state.head = conversation.head
     live.state.sent = len(placement.path)
     live.state.kinds = placement.kinds
+    saved = frozenset(turn.fresh_keys)
+    live.unsaved = tuple(key for key in live.unsaved if key not in saved)
     return Batch(
         bodies=bodies,
         items=items,

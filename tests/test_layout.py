@@ -54,7 +54,6 @@ TEST_IS_OWED: frozenset[str] = frozenset(
         "proxy/demo/run.py",
         "proxy/exchange.py",
         "proxy/link.py",
-        "proxy/live.py",
         "proxy/models.py",
         "proxy/passthrough.py",
         "proxy/recording.py",

@@ -39,6 +39,9 @@ class ServerConfig:
     )
     max_body_mb: int = setting(256, "Largest request body, after decompression.", low=1)
     keep_alive_s: float = setting(75.0, "Idle client connections stay open this long.", low=1)
+    stalled_client_s: float = setting(
+        300.0, "Cut a client that takes nothing of what is sent to it for this long; 0 is never. Linux only.", low=0
+    )
     shutdown_grace_s: float = setting(10.0, "On shutdown, running replies get this long to finish.", low=0)
     hold_head_s: float = setting(
         1.0,
