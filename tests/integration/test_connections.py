@@ -338,3 +338,62 @@ async def test_conn_11_term_while_streams_run() -> None:
 def stored(records: Records) -> Iterator[tuple[str, Any]]:
     for conversation in records.conversations():
         yield records.texts(conversation)[0], records.outcome(conversation)
+
+
+# -- and comes back --------------------------------------------------------------------------------------
+
+
+def branches_of(proxy: Served, reply: httpx.Response) -> int:
+    return len(Records(proxy.db).branches(reply.headers["x-undercliff-conversation"]))
+
+
+def test_row_8_a_retry_after_a_500_is_the_same_request(up: ScriptedUpstream, proxy: Served) -> None:
+    """CLIENTS row 8: one branch, identical bytes upstream, each attempt with its own outcome."""
+    up.enqueue(replies.error_reply(500, "boom"), replies.chat_stream("aye"))
+    body, url = body_of(), f"{proxy.base_url}/chat/completions"
+    first = httpx.post(url, json=body, timeout=10)
+    second = httpx.post(url, json=body, headers={"x-stainless-retry-count": "1"}, timeout=10)
+    assert (first.status_code, second.status_code) == (500, 200)
+    assert up.requests[-1].body == up.requests[-2].body
+    assert branches_of(proxy, second) == 1
+    exchanges = Records(proxy.db).exchanges(second.headers["x-undercliff-conversation"])
+    assert [(row.verdict, end.status) for row, end in exchanges if end] == [("new", 500), ("retry", 200)]
+    assert (
+        Records(proxy.db).texts(second.headers["x-undercliff-conversation"]).count(body["messages"][0]["content"]) == 1
+    )
+
+
+def test_row_9_a_retry_after_a_cut(up: ScriptedUpstream, proxy: Served) -> None:
+    """CLIENTS row 9: what came of the call is stored, but is no part of the talk."""
+    call = {"index": 0, "id": "call_cutoff0001", "type": "function", "function": {"name": "look", "arguments": ""}}
+    cut = [event(chunk({"role": "assistant", "tool_calls": [call]}))]
+    up.enqueue(replies.cut_stream(cut), replies.chat_stream("aye"))
+    body, url = body_of(), f"{proxy.base_url}/chat/completions"
+    httpx.post(url, json=body, timeout=10)
+    second = httpx.post(url, json=body, headers={"x-stainless-retry-count": "1"}, timeout=10)
+    assert branches_of(proxy, second) == 1
+    records, conversation = Records(proxy.db), second.headers["x-undercliff-conversation"]
+    assert [row.verdict for row, _ in records.exchanges(conversation)] == ["new", "retry"]
+    assert any(b"call_cutoff0001" in raw for raw in records.raws(conversation))
+    up.enqueue(replies.chat_stream("and on"))
+    more = [*body["messages"], builders.assistant("aye"), builders.user("more")]
+    third = httpx.post(url, json=builders.request(more, stream=True), timeout=10)
+    assert records.exchanges(conversation)[-1][0].verdict == "continue" and branches_of(proxy, third) == 1
+
+
+def test_row_10_the_client_goes_on_with_a_partial_answer(up: ScriptedUpstream, proxy: Served) -> None:
+    """CLIENTS row 10: the text it had seen when it left leads back to its branch."""
+    body, url = body_of(), f"{proxy.base_url}/chat/completions"
+    partial = "the tide comes in along the eastern mole and"
+    up.enqueue(stream_reply([content(partial), Hang()]))
+    with httpx.stream("POST", url, json=body, timeout=10) as response:
+        chunks = response.iter_raw()
+        next(chunks)
+    eventually(lambda: outcome_of(proxy, body))
+    up.enqueue(replies.chat_stream("aye"))
+    more = [*body["messages"], builders.assistant(partial), builders.user("and then?")]
+    second = httpx.post(url, json=builders.request(more, stream=True), timeout=10)
+    assert second.headers["x-undercliff-conversation"] == response.headers["x-undercliff-conversation"]
+    assert branches_of(proxy, second) == 1
+    conversation = second.headers["x-undercliff-conversation"]
+    assert [row.verdict for row, _ in Records(proxy.db).exchanges(conversation)] == ["new", "continue"]
