@@ -19,8 +19,9 @@ def call_item(item_id: str, call_id: str, name: str, arguments: str) -> dict[str
     return {**base, "name": name, "arguments": arguments}
 
 
-def reasoning_item(item_id: str) -> dict[str, Any]:
-    return {"id": item_id, "type": "reasoning", "summary": []}
+def reasoning_item(item_id: str, encrypted: str | None = None) -> dict[str, Any]:
+    item: dict[str, Any] = {"id": item_id, "type": "reasoning", "summary": []}
+    return item if encrypted is None else {**item, "encrypted_content": encrypted}
 
 
 def response(

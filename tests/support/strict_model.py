@@ -169,7 +169,8 @@ def _chat_reply(body: dict[str, Any], answer: Answer, tokens: int) -> Action:
 
 
 def _responses_reply(body: dict[str, Any], answer: Answer, tokens: int) -> Action:
-    output = [events.reasoning_item(f"rs_{answer.name}")]
+    sealed = f"gAAAA{answer.name}" * 20 if body.get("store") is False else None
+    output = [events.reasoning_item(f"rs_{answer.name}", sealed)]
     if answer.text:
         output.append(events.message_item(f"msg_{answer.name}", answer.text))
     output += [events.call_item(f"fc_{call_id}", call_id, TOOL, arguments) for call_id, arguments in answer.calls]
