@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.sse import EventParser
+from proxy.core.sse import EventParser, is_filler
 from tests.support.feeds import feeds
 
 
@@ -99,3 +99,21 @@ def test_what_is_written_is_read(events: list[tuple[bytes, list[bytes]]], end: b
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     chunks = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
     assert parse(chunks) == [(name, b"\n".join(lines)) for name, lines in clean]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b": ping\n\n", True),
+        (b":\r\n\r\n", True),
+        (b"\n", True),
+        (b": one\n: two\n\n", True),
+        (b": cut", False),
+        (b"data: x\n\n", False),
+        (b": ping\n\ndata: x\n\n", False),
+        (b"", False),
+        (b"{}\n", False),
+    ],
+)
+def test_filler_says_nothing(data: bytes, expected: bool) -> None:
+    assert is_filler(data) is expected
