@@ -54,7 +54,7 @@ class EngineTransport(AiohttpTransport):
             ssl=context,
             enable_cleanup_closed=False,
         )
-        return aiohttp.ClientSession(
+        session = aiohttp.ClientSession(
             connector=connector,
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -65,6 +65,9 @@ class EngineTransport(AiohttpTransport):
                 total=None, sock_connect=options.connect_timeout_s, sock_read=options.read_timeout_s
             ),
         )
+        # aiohttp would send a GET or DELETE again when a reused link closes: whether it was carried out is not known.
+        session._retry_connection = False
+        return session
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if not isinstance(self.client, aiohttp.ClientSession):

@@ -1,0 +1,128 @@
+"""The HTTP client over real sockets: exact URLs, no second sending, no redirects, foreign errors become ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from proxy.errors import UpstreamError
+from proxy.upstream import Upstream, UpstreamOptions
+from tests.support import replies
+from tests.support.upstream import Action, Hang, ScriptedUpstream
+
+
+@pytest.fixture
+async def up() -> AsyncIterator[ScriptedUpstream]:
+    async with ScriptedUpstream() as server:
+        yield server
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Upstream]:
+    upstream = Upstream(UpstreamOptions(read_timeout_s=0.2))
+    yield upstream
+    await upstream.aclose()
+
+
+async def read(
+    client: Upstream, url: str, method: str = "GET", content: bytes | AsyncIterator[bytes] | None = None
+) -> bytes:
+    response = await client.send(method, url, [], content)
+    body = b""
+    while part := await response.read():
+        body += part
+    response.finish()
+    return body
+
+
+async def test_the_url_goes_out_as_it_is(up: ScriptedUpstream, client: Upstream) -> None:
+    up.enqueue(replies.raw_reply(200, b"ok"))
+    assert await read(client, f"{up.url}/v1/a%2Fb;c?x=a%2fb&x=2&y=%20+") == b"ok"
+    assert up.requests[0].target == "/v1/a%2Fb;c?x=a%2fb&x=2&y=%20+"
+
+
+async def test_redirects_are_answers(up: ScriptedUpstream, client: Upstream) -> None:
+    up.enqueue(replies.redirect_reply("http://127.0.0.1:1/elsewhere", 307))
+    response = await client.send("POST", f"{up.url}/v1/x", [(b"authorization", b"Bearer k")], b"body")
+    assert response.status == 307 and len(up.requests) == 1
+    await response.aclose()
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST"])
+async def test_nothing_is_ever_sent_twice(up: ScriptedUpstream, client: Upstream, method: str) -> None:
+    """A reused link that closes without an answer: whether the request was carried out is not known."""
+    up.enqueue(replies.raw_reply(200, b"ok"), replies.close_without_a_byte(), replies.raw_reply(200, b"again"))
+    await read(client, up.url)
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"one "
+        yield b"two"
+
+    with pytest.raises(UpstreamError) as caught:
+        await read(client, up.url, method, None if method in ("GET", "DELETE") else parts())
+    assert caught.value.kind == "closed"
+    assert len(up.requests) == 2 and len(up.connections) == 1
+
+
+@pytest.mark.parametrize(
+    ("action", "kind"),
+    [
+        (replies.close_without_a_byte(), "closed"),
+        (replies.close_without_a_byte(reset=True), "closed"),
+        (Action((Hang(),)), "timeout"),
+        (Action((replies.Send(b"SSH-2.0-OpenSSH_9.6\r\n\r\n"),), is_last=True), "protocol"),
+    ],
+)
+async def test_foreign_errors_become_ours(up: ScriptedUpstream, client: Upstream, action: Action, kind: str) -> None:
+    up.enqueue(action)
+    with pytest.raises(UpstreamError) as caught:
+        await read(client, up.url, "POST", b"x")
+    assert caught.value.kind == kind
+
+
+async def test_nobody_listens(client: Upstream) -> None:
+    with pytest.raises(UpstreamError) as caught:
+        await client.send("GET", "http://127.0.0.1:9/", [], None)
+    assert caught.value.kind == "connect"
+
+
+@pytest.mark.parametrize("reset", [True, False])
+async def test_a_body_that_breaks_off(up: ScriptedUpstream, client: Upstream, reset: bool) -> None:
+    up.enqueue(replies.cut_stream([b"data: a\n\n", 0.02], reset=reset))
+    response = await client.send("POST", up.url, [], b"x")
+    assert await response.read() == b"data: a\n\n"
+    with pytest.raises(UpstreamError) as caught:
+        await response.read()
+    assert caught.value.kind == "closed"
+    await response.aclose()
+    await response.aclose()
+
+
+async def test_a_reply_that_is_left_closes_the_link_and_one_read_to_its_end_keeps_it(
+    up: ScriptedUpstream, client: Upstream
+) -> None:
+    up.enqueue(replies.raw_reply(200, b"ok"), replies.raw_reply(200, b"ok"), replies.head_then_silence())
+    await read(client, up.url)
+    await read(client, up.url)
+    assert len(up.connections) == 1
+    response = await client.send("GET", up.url, [], None)
+    await response.aclose()
+    await up.wait_closed(1)
+
+
+async def test_a_read_may_be_given_up_and_taken_up_again(up: ScriptedUpstream, client: Upstream) -> None:
+    up.enqueue(replies.stream_reply([b"one", 0.05, b"two"]))
+    response = await client.send("GET", up.url, [], None)
+    got = b""
+    for _ in range(200):
+        try:
+            async with asyncio.timeout(0.001):
+                part = await response.read()
+        except TimeoutError:
+            continue
+        if not part:
+            break
+        got += part
+    assert got == b"onetwo"
