@@ -17,23 +17,34 @@ from typing import Any
 import structlog
 import uvicorn
 
+from policies.contract import Policy
+from policies.registry import PolicyError
+from policies.registry import build as build_policy
 from proxy.admin import Admin
 from proxy.auth import Gate
 from proxy.banner import banner, product_version
 from proxy.config import Config
 from proxy.core.headers import RawHeaders, header
+from proxy.core.overflow_rules import DEFAULT, Rules
 from proxy.core.urls import join_upstream, split_scope
-from proxy.errors import StoreError
-from proxy.exchange import Exchanges, build_exchanges
+from proxy.errors import ConfigError, StoreError, UndercliffError
+from proxy.exchange import Exchanges, Services
 from proxy.link import BodyTooLargeError, ClientGoneError, ClientLink
+from proxy.live import LiveBranches
 from proxy.logs import configure_logging
+from proxy.models import ModelBook
 from proxy.passthrough import RawRequest, pass_through
+from proxy.prices import PriceBook
 from proxy.relay import Responder
 from proxy.store.base import Store
 from proxy.store.null import NullStore
 from proxy.store.open import open_store
+from proxy.tokenizer import Tokenizer
+from proxy.turn import Turns
 from proxy.upstream import Upstream, UpstreamOptions
+from proxy.windows import WindowBuilder, WindowOptions
 from proxy.wire.errors import JSON_HEADERS, api_error
+from proxy.wire.registry import Registry
 
 SETTLE_S = 3.0
 """Exchanges that the server cut off get so long to leave their rows to the store."""
@@ -62,6 +73,7 @@ class App:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._parts: Parts | None = None
+        self.failure: UndercliffError | None = None  # why it could not start
         self._running = 0
         self._is_idle = asyncio.Event()
 
@@ -90,7 +102,8 @@ class App:
         await receive()
         try:
             self._parts = parts = await build(self._config)
-        except StoreError as error:
+        except UndercliffError as error:
+            self.failure = error
             await send({"type": "lifespan.startup.failed", "message": f"{error}. {error.hint}"})
             return
         parts.admin.is_ready = True
@@ -166,6 +179,11 @@ async def _serve(parts: Parts, request: RawRequest, link: ClientLink, respond: R
         cap = config.server.max_body_mb
         body = api_error(f"the request body is larger than {cap} MB (server.max_body_mb)", code="body_too_large")
         await respond.full(413, JSON_HEADERS, body)
+    except* Exception:  # the last door: an answer in the API's shape, never a dropped connection
+        log.exception("request_failed", path=request.path)
+        if not respond.is_started:
+            body = api_error("the proxy failed on this request", code="internal_error")
+            await respond.full(503, [*JSON_HEADERS, (b"retry-after", b"1")], body)
 
 
 async def build(config: Config) -> Parts:
@@ -191,6 +209,39 @@ async def build(config: Config) -> Parts:
     )
     exchanges = await build_exchanges(config, store, upstream)
     return Parts(store, upstream, gate, exchanges, Admin(store=store, version=product_version()))
+
+
+async def build_exchanges(config: Config, store: Store, upstream: Upstream) -> Exchanges:
+    """Wire up what exchanges share. The vocabulary and the price table load in threads meanwhile."""
+    tokenizer = Tokenizer()
+    prices = PriceBook(config.upstream.url, config.model)
+    await asyncio.gather(tokenizer.load(), prices.load())
+    models = ModelBook(config, prices, await store.learned())
+    live = LiveBranches(store)
+    window = config.window
+    builder = WindowBuilder(policy_of(config), tokenizer, WindowOptions(window.mask_chars, tuple(window.never_mask)))
+    turns = Turns(
+        live, builder, models, tokenizer, asks_usage=config.upstream.ask_usage, target_share=window.target_share
+    )
+    return Exchanges(Services(config, store, upstream, live, turns, models, Registry(), rules_of(config)))
+
+
+def policy_of(config: Config) -> Policy:
+    """The configured policy. Raises `ConfigError` for an unknown name or option."""
+    try:
+        return build_policy(config.policy.name, config.policy.options)
+    except PolicyError as error:
+        raise ConfigError(
+            f"policy.name = {config.policy.name!r}: {error}", hint="See [policy] in the config."
+        ) from error
+
+
+def rules_of(config: Config) -> Rules:
+    """The overflow rules with the operator's own. Raises `ConfigError` for a pattern that cannot work."""
+    try:
+        return DEFAULT.extended(patterns=config.overflow.patterns, vetoes=config.overflow.vetoes)
+    except ValueError as error:
+        raise ConfigError(str(error), hint="See [overflow] in the config.") from error
 
 
 async def _open_store(config: Config) -> Store:
@@ -236,8 +287,12 @@ def create_app(config: Config) -> App:
 def run(config: Config, *, on_ready: Callable[[int], None] | None = None) -> None:
     """Serve until told to stop. Prints the start-up block once the port is open."""
     configure_logging(config.log, secrets=config.secrets)
-    server = _Server(_uvicorn_config(config), config, on_ready)
+    policy_of(config), rules_of(config)  # what cannot work is said before anything is opened
+    app = create_app(config)
+    server = _Server(_uvicorn_config(app, config), config, on_ready)
     server.run()
+    if app.failure is not None:
+        raise app.failure
     if not server.started:
         raise StoreError("the server did not start", hint="The lines above say why.")
 
@@ -252,10 +307,10 @@ def cut_stalled(listening: int, limit_s: float) -> None:
             twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limit_s * 1000))
 
 
-def _uvicorn_config(config: Config) -> uvicorn.Config:
+def _uvicorn_config(app: App, config: Config) -> uvicorn.Config:
     server = config.server
     return uvicorn.Config(
-        create_app(config),
+        app,
         host=server.host,
         port=server.port,
         ws="none",

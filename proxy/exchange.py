@@ -8,33 +8,31 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import structlog
 
-from policies.registry import build as build_policy
 from proxy.attempt import Shown, Verdict, error_text, judge
 from proxy.codings import CodingError, decode_body
 from proxy.config import Config
 from proxy.core.headers import RawHeaders, as_mapping, header, request_headers, response_headers
 from proxy.core.model import Conversation
 from proxy.core.overflow import Overflow
-from proxy.core.overflow_rules import DEFAULT, Rules
+from proxy.core.overflow_rules import Rules
 from proxy.core.records import Batch, ExchangeRow
 from proxy.errors import NotUnderstoodError, StoreError, UpstreamError
 from proxy.link import BodyTooLargeError, ClientLink
 from proxy.live import LiveBranches
 from proxy.models import ModelBook
 from proxy.passthrough import STATUS_OF, RawRequest
-from proxy.prices import PriceBook
 from proxy.recording import now
 from proxy.relay import Opening, Responder, end_late, look, open_reply, relay, say_stopping
 from proxy.settle import End, outcome_only, settle
 from proxy.store.base import Store
-from proxy.tokenizer import Tokenizer
 from proxy.turn import Turn, Turns, request_rows, window_rows
 from proxy.upstream import Upstream
-from proxy.windows import WindowBuilder, WindowOptions
 from proxy.wire.base import ReplyReader, WireFormat
 from proxy.wire.errors import JSON_HEADERS, api_error, load, too_large
 from proxy.wire.registry import Registry
@@ -112,6 +110,7 @@ class _Exchange:
         self.started = time.monotonic()
         self.conversation: Conversation | None = None
         self.turn: Turn | None = None
+        self.note = ""
         self.attempts = 0
         self.first_byte: float | None = None
         self.commits: list[asyncio.Future[None]] = []
@@ -128,7 +127,8 @@ class _Exchange:
         except asyncio.CancelledError:
             if not self.is_recorded:
                 self.turn = None
-                self._record_request("stopped before it was placed")
+                self.note = "stopped before it was placed"
+                self._record_request()
             self._settle(End(outcome="cancelled" if self.link.is_gone else "interrupted", status=499))
             if not self.link.is_gone:
                 await say_stopping(self.respond, self.fmt, self.opening)
@@ -139,30 +139,42 @@ class _Exchange:
 
     # -- before upstream -----------------------------------------------------------------------
 
-    async def _prepare(self) -> None:
-        note = ""
+    @contextmanager
+    def _failing_open(self, doing: str) -> Iterator[None]:
+        """The bypass: a fault of ours is logged and noted, and never becomes the agent's."""
         try:
-            headers = as_mapping(self.request.headers)
-            conversation = self.fmt.decode(self.body, headers)
+            yield
+        except NotUnderstoodError as error:
+            self.note = str(error)
+        except Exception as error:
+            log.exception("own_fault", exchange=self.id, doing=doing)
+            self.note = f"{doing}: {type(error).__name__}: {error}"
+            self.turn = None
+
+    async def _prepare(self) -> None:
+        with self._failing_open("placing"):
+            conversation = self.fmt.decode(self.body, as_mapping(self.request.headers))
             if self.request.scope:
                 conversation = replace(conversation, hints=replace(conversation.hints, forced=self.request.scope))
             self.conversation = conversation
             if conversation.is_opaque or conversation.choices != 1 or not conversation.elements:
-                note = "state at the provider, several choices, or an empty list: passed as it came"
+                self.note = "state at the provider, several choices, or an empty list: passed as it came"
             else:
                 self.turn = await self.services.turns.begin(self.fmt, conversation, self.request.tenant, self.id)
-        except NotUnderstoodError as error:
-            note = str(error)
-        except Exception as error:  # the bypass: our fault must never be the agent's
-            log.exception("exchange_bypassed", exchange=self.id)
-            note = f"{type(error).__name__}: {error}"
-            self.turn = None
-        self._record_request(note)
+        self._record_request()
 
-    def _record_request(self, note: str) -> None:
+    def _record_request(self) -> None:
         self.is_recorded = True
+        batch = Batch()
+        with self._failing_open("recording the request"):
+            if self.turn is not None:
+                rows = request_rows(self.turn, self.request.tenant)
+                batch = replace(rows, branches=(self.turn.live.row(self.request.tenant),))
+        self._submit(replace(batch, exchanges=(self._exchange_row(),)))
+
+    def _exchange_row(self) -> ExchangeRow:
         turn, conversation = self.turn, self.conversation
-        row = ExchangeRow(
+        return ExchangeRow(
             id=self.id,
             tenant=self.request.tenant,
             conversation=turn.placement.conversation if turn else "",
@@ -176,14 +188,8 @@ class _Exchange:
             request_bytes=len(self.body),
             items=len(conversation.elements) if conversation else 0,
             created_at=now(),
-            note=note,
+            note=self.note,
         )
-        if turn is None:
-            self._submit(Batch(exchanges=(row,)))
-            return
-        batch = request_rows(turn, self.request.tenant)
-        branch = turn.live.row(self.request.tenant)
-        self._submit(replace(batch, exchanges=(row,), branches=(branch,)))
 
     def _submit(self, batch: Batch) -> None:
         future = self.services.store.submit(batch)
@@ -207,12 +213,8 @@ class _Exchange:
     async def _converse(self) -> None:
         while True:
             self.attempts += 1
-            body = self.turn.rendered.body if self.turn else self.body
-            if self.turn is not None:
-                self.window_row, batch = window_rows(self.turn, self.services.turns.policy_name)
-                self._submit(batch)
             try:
-                opening = await self._send(body)
+                opening = await self._send(self._outgoing())
             except UpstreamError as error:
                 await self._unreachable(error)
                 return
@@ -220,6 +222,14 @@ class _Exchange:
                 break
             await opening.response.aclose()
         await self._answer(opening)
+
+    def _outgoing(self) -> bytes:
+        """The bytes of this attempt, once its manifest is on the way to the store."""
+        with self._failing_open("recording the window"):
+            if self.turn is not None:
+                self.window_row, batch = window_rows(self.turn, self.services.turns.policy_name)
+                self._submit(batch)
+        return self.turn.rendered.body if self.turn is not None else self.body
 
     async def _send(self, body: bytes) -> Opening:
         response = await self.services.upstream.send(self.request.method, self.request.url, self.headers, body)
@@ -280,7 +290,9 @@ class _Exchange:
             return False
         self.overflowed = True
         turn.limits = self.services.models.limits(turn.conversation.model)
-        is_smaller = self.services.turns.shrink(turn, overflow)
+        is_smaller = False
+        with self._failing_open("shrinking the window"):
+            is_smaller = self.services.turns.shrink(turn, overflow)
         log.info(
             "overflow_met",
             exchange=self.id,
@@ -399,35 +411,18 @@ class _Exchange:
             first_byte_ms=((self.first_byte or clock) - self.started) * 1000,
             duration_ms=(clock - self.started) * 1000,
         )
-        if self.turn is None:
-            self._submit(outcome_only(self.id, end, self.opening))
-            return
-        reply = self.opening.reader.reply() if self.opening is not None else None
-        self._submit(
-            settle(
-                self.turn, end, reply, self.window_row, self.request.tenant, self.services.live, self.services.models
-            )
-        )
+        rows = None
+        with self._failing_open("recording the reply"):
+            if self.turn is not None:
+                reply = self.opening.reader.reply() if self.opening is not None else None
+                services = self.services
+                rows = settle(
+                    self.turn, end, reply, self.window_row, self.request.tenant, services.live, services.models
+                )
+        self._submit(rows if rows is not None else outcome_only(self.id, end, self.opening))
 
 
 def _seen(future: asyncio.Future[None]) -> None:
     """Take note of a failure that nobody waits for any more: the store has already reported it."""
     if not future.cancelled():
         future.exception()
-
-
-async def build_exchanges(config: Config, store: Store, upstream: Upstream) -> Exchanges:
-    """Wire up what exchanges share. The vocabulary and the price table load in threads meanwhile."""
-    tokenizer = Tokenizer()
-    prices = PriceBook(config.upstream.url, config.model)
-    await asyncio.gather(tokenizer.load(), prices.load())
-    models = ModelBook(config, prices, await store.learned())
-    live = LiveBranches(store)
-    window = config.window
-    policy = build_policy(config.policy.name, config.policy.options)
-    builder = WindowBuilder(policy, tokenizer, WindowOptions(window.mask_chars, tuple(window.never_mask)))
-    turns = Turns(
-        live, builder, models, tokenizer, asks_usage=config.upstream.ask_usage, target_share=window.target_share
-    )
-    rules = DEFAULT.extended(patterns=config.overflow.patterns, vetoes=config.overflow.vetoes)
-    return Exchanges(Services(config, store, upstream, live, turns, models, Registry(), rules))
