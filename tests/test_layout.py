@@ -38,7 +38,6 @@ TEST_IS_OWED: frozenset[str] = frozenset(
         "proxy/admin.py",
         "proxy/app.py",
         "proxy/auth.py",
-        "proxy/codings.py",
         "proxy/core/headers.py",
         "proxy/core/situation.py",
         "proxy/core/window.py",
