@@ -40,8 +40,12 @@ class StoreError(UndercliffError):
 
 
 class UpstreamError(UndercliffError):
-    """No usable answer from upstream: `kind` is "connect", "timeout", "closed" or "protocol"."""
+    """No usable answer from upstream: `kind` is "connect", "timeout", "closed" or "protocol".
+
+    `is_unsent`: the provider cannot have got the whole request, so nothing was carried out.
+    """
 
     def __init__(self, message: str, *, kind: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.kind = kind
+        self.is_unsent = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from proxy.errors import UpstreamError
 # What aiohttp would add by itself: the provider sees the client's own headers or none.
 _NO_AUTO_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _READ_SIZE = 64 * 1024
+_ONE_WRITE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,11 @@ class EngineTransport(AiohttpTransport):
         if not isinstance(self.client, aiohttp.ClientSession):
             self.client = self.get_client()
         try:
-            data: bytes | AsyncIterator[bytes] | None = request.content or None
+            content = request.content
+            # A large body goes out in pieces, so that no single write holds the event loop.
+            data: bytes | io.BytesIO | AsyncIterator[bytes] | None = content or None
+            if len(content) > _ONE_WRITE:
+                data = request.extensions["pieces"] = _Pieces(content)
         except httpx.RequestNotRead:
             data = request.stream.__aiter__()  # type: ignore[union-attr]
         url: str = request.extensions["raw_url"]
@@ -90,6 +96,17 @@ class EngineTransport(AiohttpTransport):
             stream=AiohttpResponseStream(response),
             extensions={"reason_phrase": (response.reason or "").encode("latin-1", "replace"), "engine": response},
         )
+
+
+class _Pieces(io.BytesIO):
+    """A large body that knows whether all of it was taken."""
+
+    is_taken = False
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        piece = super().read(size)
+        self.is_taken = self.is_taken or self.tell() == len(self.getbuffer())
+        return piece
 
 
 class UpstreamResponse:
@@ -136,18 +153,42 @@ class Upstream:
     async def send(
         self, method: str, url: str, headers: RawHeaders, content: bytes | AsyncIterator[bytes] | None
     ) -> UpstreamResponse:
-        """One request, one reply head. Raises `UpstreamError`."""
+        """One request, one reply head. Raises `UpstreamError`.
+
+        A whole body that a closing connection did not take is sent once more: nobody has it whole.
+        """
+        try:
+            return await self._send(method, url, headers, content)
+        except UpstreamError as error:
+            if not isinstance(content, bytes) or error.kind != "closed" or not error.is_unsent:
+                raise
+        return await self._send(method, url, headers, content)
+
+    async def _send(
+        self, method: str, url: str, headers: RawHeaders, content: bytes | AsyncIterator[bytes] | None
+    ) -> UpstreamResponse:
         request = httpx.Request(
             method,
             "http://upstream",
             content=content,
             extensions={"raw_url": url, "raw_headers": headers},
         )
-        with _foreign_errors():
-            return UpstreamResponse(await self._transport.handle_async_request(request))
+        try:
+            with _foreign_errors():
+                return UpstreamResponse(await self._transport.handle_async_request(request))
+        except UpstreamError as error:
+            pieces = request.extensions.get("pieces")
+            error.is_unsent = _refused_bytes(error) or (isinstance(pieces, _Pieces) and not pieces.is_taken)
+            raise
 
     async def aclose(self) -> None:
         await self._transport.aclose()
+
+
+def _refused_bytes(error: UpstreamError) -> bool:
+    """Did the connection refuse bytes of the request? aiohttp says so in words only."""
+    cause = error.__cause__
+    return isinstance(cause, aiohttp.ClientOSError) and "write request body" in str(cause)
 
 
 @contextmanager

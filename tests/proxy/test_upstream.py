@@ -10,7 +10,7 @@ import pytest
 from proxy.errors import UpstreamError
 from proxy.upstream import Upstream, UpstreamOptions
 from tests.support import replies
-from tests.support.upstream import Action, Hang, ScriptedUpstream
+from tests.support.upstream import Action, Hang, Reset, ScriptedUpstream
 
 
 @pytest.fixture
@@ -126,3 +126,16 @@ async def test_a_read_may_be_given_up_and_taken_up_again(up: ScriptedUpstream, c
             break
         got += part
     assert got == b"onetwo"
+
+
+async def test_a_body_that_a_closing_link_did_not_take_is_sent_once_more(client: Upstream) -> None:
+    """The other side closes after the head, long before it could have read the body: nothing was carried out."""
+    refused = iter([Action((Reset(),))])
+    up = ScriptedUpstream(lambda _: replies.json_reply({"fine": True}), head_hook=lambda _: next(refused, None))
+    async with up:
+        response = await client.send("POST", f"{up.url}/v1/x", [], b"x" * (32 << 20))
+        assert response.status == 200
+        await response.read()
+        await response.aclose()
+    assert up.bodies_read == 1
+    assert len(up.connections) == 2
