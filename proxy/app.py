@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import getpass
-import os
-import secrets
-import socket
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import structlog
-import uvicorn
 
 from policies.contract import Policy
 from policies.registry import PolicyError
 from policies.registry import build as build_policy
 from proxy.admin import Admin
-from proxy.auth import Gate
+from proxy.auth import Gate, tenant_secret
 from proxy.banner import banner, product_version
-from proxy.config import Config
+from proxy.config import Config, UpstreamConfig
 from proxy.core.headers import RawHeaders, header
 from proxy.core.overflow_rules import DEFAULT, Rules
 from proxy.core.urls import join_upstream, split_scope
 from proxy.errors import ConfigError, StoreError, UndercliffError
 from proxy.exchange import Exchanges, Services
 from proxy.link import BodyTooLargeError, ClientGoneError, ClientLink
+from proxy.listening import Server, close, open_port
 from proxy.live import LiveBranches
 from proxy.logs import configure_logging
 from proxy.models import ModelBook
@@ -73,7 +68,6 @@ class App:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._parts: Parts | None = None
-        self.failure: UndercliffError | None = None  # why it could not start
         self._running = 0
         self._is_idle = asyncio.Event()
 
@@ -98,23 +92,34 @@ class App:
             self._is_idle.clear()
             await self._is_idle.wait()
 
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        await receive()
-        try:
-            self._parts = parts = await build(self._config)
-        except UndercliffError as error:
-            self.failure = error
-            await send({"type": "lifespan.startup.failed", "message": f"{error}. {error.hint}"})
+    async def start(self) -> None:
+        """Build everything. Raises `UndercliffError` when it cannot serve."""
+        self._parts = await build(self._config)
+        self._parts.admin.is_ready = True
+
+    async def stop(self) -> None:
+        """Let what still runs write its end, then close everything."""
+        parts = self._parts
+        if parts is None:
             return
-        parts.admin.is_ready = True
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
         parts.admin.is_ready = False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_S):
                 await self._drain()
         await parts.upstream.aclose()
         await parts.store.aclose()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        """For servers that start and stop applications in ASGI's way."""
+        await receive()
+        try:
+            await self.start()
+        except UndercliffError as error:
+            await send({"type": "lifespan.startup.failed", "message": f"{error}. {error.hint}"})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.stop()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, parts: Parts, scope: Message, receive: Receive, send: Send) -> None:
@@ -188,27 +193,32 @@ async def _serve(parts: Parts, request: RawRequest, link: ClientLink, respond: R
 
 async def build(config: Config) -> Parts:
     """Open the store and connect the parts. Raises `StoreError` when a required store cannot be opened."""
-    store = await _open_store(config)
-    upstream_config = config.upstream
-    upstream = Upstream(
-        UpstreamOptions(
-            connect_timeout_s=upstream_config.connect_timeout_s,
-            read_timeout_s=upstream_config.read_timeout_s,
-            keepalive_s=upstream_config.keepalive_s,
-            max_connections=upstream_config.max_connections,
-            trust_env=upstream_config.trust_env,
-            verify_tls=upstream_config.verify_tls,
+    async with contextlib.AsyncExitStack() as opened:  # closed again when a later part fails
+        store = await _open_store(config)
+        opened.push_async_callback(store.aclose)
+        upstream = Upstream(_upstream_options(config.upstream))
+        opened.push_async_callback(upstream.aclose)
+        gate = Gate(
+            client_keys=config.server.client_keys,
+            is_managed=config.upstream.is_managed,
+            provider_key=config.upstream.key,
+            secret=tenant_secret(config.store),
+            upstream=config.upstream.url,
         )
-    )
-    gate = Gate(
-        client_keys=config.server.client_keys,
-        is_managed=upstream_config.is_managed,
-        provider_key=upstream_config.key,
-        secret=tenant_secret(config),
-        upstream=upstream_config.url,
-    )
-    exchanges = await build_exchanges(config, store, upstream)
+        exchanges = await build_exchanges(config, store, upstream)
+        opened.pop_all()
     return Parts(store, upstream, gate, exchanges, Admin(store=store, version=product_version()))
+
+
+def _upstream_options(upstream: UpstreamConfig) -> UpstreamOptions:
+    return UpstreamOptions(
+        connect_timeout_s=upstream.connect_timeout_s,
+        read_timeout_s=upstream.read_timeout_s,
+        keepalive_s=upstream.keepalive_s,
+        max_connections=upstream.max_connections,
+        trust_env=upstream.trust_env,
+        verify_tls=upstream.verify_tls,
+    )
 
 
 async def build_exchanges(config: Config, store: Store, upstream: Upstream) -> Exchanges:
@@ -258,87 +268,22 @@ async def _open_store(config: Config) -> Store:
     return store
 
 
-def tenant_secret(config: Config) -> bytes:
-    """The key of the tenant HMAC: kept beside a file store, so that a restart knows its tenants again."""
-    url = config.store.url.removeprefix("sqlite:///")
-    if not config.store.enabled or "://" in url or url == ":memory:":
-        return secrets.token_bytes(32)
-    path = Path(url).with_suffix(".secret")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(32))
-    except FileExistsError:
-        pass
-    except OSError as error:
-        if not config.store.required:
-            return secrets.token_bytes(32)
-        message = f"cannot write {path} as user {getpass.getuser()}: {error.strerror}"
-        raise StoreError(message, hint="Choose another place with --db, or make the folder writable.") from error
-    return path.read_bytes()
-
-
 def create_app(config: Config) -> App:
     """The application for a configuration, for any ASGI server."""
     return App(config)
 
 
 def run(config: Config, *, on_ready: Callable[[int], None] | None = None) -> None:
-    """Serve until told to stop. Prints the start-up block once the port is open."""
+    """Serve until told to stop. Prints the start-up block once the port is open. Raises `UndercliffError`."""
     configure_logging(config.log, secrets=config.secrets)
     policy_of(config), rules_of(config)  # what cannot work is said before anything is opened
-    app = create_app(config)
-    server = _Server(_uvicorn_config(app, config), config, on_ready)
-    server.run()
-    if app.failure is not None:
-        raise app.failure
-    if not server.started:
-        raise StoreError("the server did not start", hint="The lines above say why.")
 
+    def show(port: int) -> None:
+        sys.stdout.write(banner(config, port=port))
+        sys.stdout.flush()
 
-def cut_stalled(listening: int, limit_s: float) -> None:
-    """Let the system close links that are accepted on `listening` when the other side takes nothing for so long.
-
-    Nothing above can: a link whose buffer is full is only ever closed once it has been emptied.
-    """
-    if limit_s and sys.platform == "linux":
-        with socket.socket(fileno=os.dup(listening)) as twin:  # options belong to the socket, not to its handle
-            twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limit_s * 1000))
-
-
-def _uvicorn_config(app: App, config: Config) -> uvicorn.Config:
-    server = config.server
-    return uvicorn.Config(
-        app,
-        host=server.host,
-        port=server.port,
-        ws="none",
-        lifespan="on",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=int(server.keep_alive_s),
-        timeout_graceful_shutdown=max(1, int(server.shutdown_grace_s)),
-    )
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, uvicorn_config: uvicorn.Config, config: Config, on_ready: Callable[[int], None] | None) -> None:
-        super().__init__(uvicorn_config)
-        self._settings = config
-        self._on_ready = on_ready
-
-    async def startup(self, sockets: list[Any] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            for server in self.servers:
-                for listening in server.sockets:
-                    cut_stalled(listening.fileno(), self._settings.server.stalled_client_s)
-            port = self.servers[0].sockets[0].getsockname()[1]
-            if self._on_ready is not None:
-                self._on_ready(port)
-            else:
-                sys.stdout.write(banner(self._settings, port=port))
-                sys.stdout.flush()
+    sockets = open_port(config.server.host, config.server.port)
+    try:
+        Server(App(config), config.server, on_ready or show).run(sockets)
+    finally:
+        close(sockets)

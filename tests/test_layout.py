@@ -37,7 +37,6 @@ TEST_IS_OWED: frozenset[str] = frozenset(
         "policies/money.py",
         "proxy/admin.py",
         "proxy/app.py",
-        "proxy/auth.py",
         "proxy/core/headers.py",
         "proxy/core/situation.py",
         "proxy/core/window.py",

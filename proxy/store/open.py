@@ -16,17 +16,21 @@ _POSTGRES = ("postgres", "postgresql")
 def open_store(url_or_path: str | Path, *, synchronous: str = "full", queue_mb: int = 64) -> Store:
     """A plain path, `sqlite:///relative.db` or `sqlite:////absolute.db`."""
     text = str(url_or_path)
-    scheme = text.partition("://")[0].lower() if "://" in text else ""
-    if scheme.partition("+")[0] in _POSTGRES:
-        raise ConfigError(
-            "db: this build has no PostgreSQL store yet", hint="give a file path, or sqlite:///path, instead"
-        )
-    path = text
-    if scheme:
-        if not text.lower().startswith(_SQLITE):
+    path = file_of(text)
+    if path is None:
+        scheme = text.partition("://")[0].lower() if "://" in text else ""
+        if scheme.partition("+")[0] in _POSTGRES:
+            raise ConfigError(
+                "db: this build has no PostgreSQL store yet", hint="give a file path, or sqlite:///path, instead"
+            )
+        if scheme and scheme != "sqlite":
             raise ConfigError(f"db: unknown store {scheme}://", hint="give a file path, or sqlite:///path")
-        path = text[len(_SQLITE) :]
-    if not path or path == ":memory:":
         raise ConfigError(f"db: {text!r} names no file", hint="give a file path, or sqlite:///path")
     level: Synchronous = "NORMAL" if synchronous == "normal" else "FULL"
-    return SqliteStore(Path(path).expanduser(), synchronous=level, max_queue_bytes=queue_mb << 20)
+    return SqliteStore(path, synchronous=level, max_queue_bytes=queue_mb << 20)
+
+
+def file_of(url_or_path: str) -> Path | None:
+    """The file of a store that is one."""
+    path = url_or_path[len(_SQLITE) :] if url_or_path.lower().startswith(_SQLITE) else url_or_path
+    return None if "://" in path or path in ("", ":memory:") else Path(path).expanduser()

@@ -21,9 +21,9 @@ import httpx
 from proxy.app import create_app
 from proxy.config import Config, load_config
 from proxy.demo.serving import serving
+from proxy.listening import server_options
 
 ROOT = Path(__file__).resolve().parents[2]
-APP_OPTIONS = {"ws": "none", "lifespan": "on", "server_header": False, "date_header": False, "timeout_keep_alive": 75}
 
 
 def make_config(
@@ -67,7 +67,7 @@ def served(
     with TemporaryDirectory() as folder:
         path = Path(db) if db else Path(folder) / "undercliff.db"
         config = make_config(upstream_url, path, dotted(settings), models)
-        with serving(create_app(config), **APP_OPTIONS) as url:
+        with serving(create_app(config), **server_options(config.server)) as url:
             wait_ready(url)
             yield Served(url, path, config)
 

@@ -1,0 +1,221 @@
+"""The port: opens it, speaks HTTP/1.1 on it within limits, starts and stops in good order. Knows no routes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, Protocol
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from proxy.config import ServerConfig
+from proxy.errors import ConfigError
+from proxy.wire.errors import api_error
+
+MAX_HEAD_BYTES = 64 * 1024
+"""A request line with all its headers. Without a limit one client could fill the memory with a head."""
+BACKLOG = 2048
+_ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+Message = MutableMapping[str, Any]
+
+
+class Application(Protocol):
+    """What is served: started on the server's own event loop before the first request, stopped after the last."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def __call__(
+        self, scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+    ) -> None: ...
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with a limit on heads, without trailers, and with refusals in the API's shape."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._is_in_head = False
+        self._head_bytes = 0  # of this request, trailers too
+        self._silent_bytes = 0  # taken in by the parser without a word
+        self._is_head_too_large = False
+
+    def data_received(self, data: bytes) -> None:
+        self._silent_bytes += len(data)
+        super().data_received(data)
+        # The parser keeps an unfinished line to itself, however long it grows.
+        if self._silent_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self._is_head_too_large = True
+            self.send_400_response("head too large")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._is_in_head = True
+        self._head_bytes = self._silent_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + 4)
+        if self._is_in_head:
+            super().on_header(name, value)
+        # A trailer is no header: merged into them it could claim what nobody checked.
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._silent_bytes = 0
+        super().on_body(body)
+
+    def _count(self, size: int) -> None:
+        self._silent_bytes = 0
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._is_head_too_large = True
+            raise ValueError("head too large")  # ends the parsing, and so the connection
+
+    def send_400_response(self, msg: str) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            if self.cycle.response_started:
+                self.transport.close()  # an answer is on its way: nothing may be mixed into it
+                return
+        if self._is_head_too_large:
+            status = b"431 Request Header Fields Too Large"
+            body = api_error(f"the request's head is larger than {MAX_HEAD_BYTES} bytes", code="headers_too_large")
+        else:
+            status, body = b"400 Bad Request", api_error("this is not valid HTTP/1.1", code="invalid_http")
+        head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d" % len(body)
+        self.transport.write(b"HTTP/1.1 %s\r\n%s\r\n\r\n%s" % (status, head, body))
+        self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """The application answers it: 426 to a WebSocket, as if nothing was offered to anything else."""
+
+
+def server_options(server: ServerConfig) -> dict[str, Any]:
+    """How uvicorn has to run the application."""
+    return {
+        "http": HttpProtocol,
+        "ws": "none",
+        "lifespan": "on",
+        "access_log": False,
+        "log_config": None,
+        "server_header": False,
+        "date_header": False,
+        "timeout_keep_alive": int(server.keep_alive_s),
+        "timeout_graceful_shutdown": max(1, int(server.shutdown_grace_s)),
+    }
+
+
+class Server(uvicorn.Server):
+    """Starts the application, serves it on open sockets, and ends without an error when told to stop.
+
+    Errors of `Application.start` come out of `run` as they are.
+    """
+
+    def __init__(self, app: Application, config: ServerConfig, on_ready: Callable[[int], None]) -> None:
+        super().__init__(uvicorn.Config(app, **{**server_options(config), "lifespan": "off"}))
+        self._app = app
+        self._stalled_client_s = config.stalled_client_s
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._app.start()
+        await super().startup(sockets)
+        for listening in sockets or ():
+            cut_stalled(listening.fileno(), self._stalled_client_s)
+        self._on_ready(self.servers[0].sockets[0].getsockname()[1])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        if not self.force_exit:
+            await self._app.stop()
+        # uvicorn would raise the signal again, and the process would seem to have been killed.
+        self._captured_signals.clear()
+
+
+def open_port(host: str, port: int) -> list[socket.socket]:
+    """Listening sockets, one for each address of `host`. Raises `ConfigError`."""
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise _no_address(host) from error
+    addresses = sorted({(family, address[:2]) for family, *_, address in found if isinstance(address[0], str)})
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in addresses:
+            try:
+                sockets.append(_listen(family, (address[0], port), is_dual=len(addresses) == 1))
+            except OSError as error:
+                # A name may stand for addresses of both kinds on a machine that has only one.
+                if error.errno not in _ABSENT or (address == addresses[-1][1] and not sockets):
+                    raise _cannot_listen(host, port, error) from error
+            else:
+                port = sockets[0].getsockname()[1]
+    except ConfigError:
+        close(sockets)
+        raise
+    return sockets
+
+
+def close(sockets: Sequence[socket.socket]) -> None:
+    """Close all; those that are closed already may be among them."""
+    for each in sockets:
+        each.close()
+
+
+def _listen(family: int, address: tuple[Any, int], *, is_dual: bool) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not is_dual)
+        listening.bind(address)
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> ConfigError:
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if error.errno == errno.EADDRINUSE:
+        return ConfigError(
+            f"cannot listen on {place}: something listens there already",
+            hint="Stop it, or choose another port with --port.",
+        )
+    if error.errno in _ABSENT:
+        return _no_address(host)
+    reason = (error.strerror or str(error)).lower()
+    return ConfigError(f"cannot listen on {place}: {reason}", hint="Choose another port with --port, above 1023.")
+
+
+def _no_address(host: str) -> ConfigError:
+    return ConfigError(
+        f"server.host = {host!r} is no address of this machine",
+        hint="Use 127.0.0.1, ::1 or localhost for this machine.",
+    )
+
+
+def cut_stalled(listening: int, limit_s: float) -> None:
+    """Let the system close links that are accepted on `listening` when the other side takes nothing for so long.
+
+    Nothing above can: a link whose buffer is full is only ever closed once it has been emptied.
+    """
+    if limit_s and sys.platform == "linux":
+        with socket.socket(fileno=os.dup(listening)) as twin:  # options belong to the socket, not to its handle
+            twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limit_s * 1000))
