@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Literal, TypeVar
 
 from policies.model import Form
-from proxy.core.records import BranchRow, ConversationSummary, ItemRow, Manifest, StoredItem
+from proxy.core.records import BranchRow, ConversationSummary, Entry, ItemRow, Manifest, StoredItem
 from proxy.errors import NotFoundError, StoreError
 from proxy.store.base import Store
 from proxy.wire.readable import readable_text
@@ -20,7 +20,7 @@ _ALL = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ItemLine:
-    """One item of a view, with its text."""
+    """One item of a view, with its text: in the model's view the text that the model last got for it."""
 
     seq: int
     id: str
@@ -34,6 +34,7 @@ class ItemLine:
     origin: str
     exchange: str
     created_at: str
+    form: str = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +191,14 @@ async def gather(store: Store, prefix: str, view: View, branch: str = "") -> Sho
             items = [item async for item in await store.transcript(conversation.id, branch=chosen)]
         else:
             items = await store.view(chosen, summarized=view == "archive")
+    reduced = await _reduced(store, branches, chosen) if view == "model" else {}
     folds = await store.folds(conversation.id)
     return Shown(
         conversation=conversation,
         view=view,
         branch=chosen,
         branches=tuple(_copy(BranchLine, row) for row in branches),
-        items=tuple([await _item_line(store, item) for item in items]),
+        items=tuple([await _item_line(store, item, reduced.get(item.row.origin or item.row.id)) for item in items]),
         folds=tuple(_copy(FoldLine, row) for row in folds if not chosen or row.branch == chosen),
     )
 
@@ -212,9 +214,17 @@ def _choose_branch(branches: Sequence[BranchRow], prefix: str) -> str:
     return max(branches, key=lambda row: (row.kind == "main", row.updated_at, row.id)).id
 
 
-async def _item_line(store: Store, item: StoredItem) -> ItemLine:
+async def _reduced(store: Store, branches: Sequence[BranchRow], branch: str) -> dict[str, Entry]:
+    """Entries of the branch's last window whose items did not go out in full."""
+    window = next((row.window for row in branches if row.id == branch), "")
+    manifest = await store.window(window) if window else None
+    entries = manifest.entries if manifest is not None else ()
+    return {entry.item: entry for entry in entries if entry.form != Form.FULL}
+
+
+async def _item_line(store: Store, item: StoredItem, entry: Entry | None = None) -> ItemLine:
     row = item.row
-    data = item.data or await store.body(row.body) or b""
+    data = (item.data if entry is None else b"") or await store.body(row.body if entry is None else entry.body) or b""
     return ItemLine(
         seq=item.seq,
         id=row.id,
@@ -228,6 +238,7 @@ async def _item_line(store: Store, item: StoredItem) -> ItemLine:
         origin=row.origin,
         exchange=row.exchange,
         created_at=row.created_at,
+        form="full" if entry is None else Form(entry.form).name.lower(),
     )
 
 

@@ -87,7 +87,8 @@ def conversation(shown: Shown, *, is_full: bool) -> None:
 
 def _item(console: Console, item: ItemLine, *, is_full: bool) -> None:
     label = item.role if item.kind == "message" else item.kind
-    notes = [item.source, "pinned" if item.is_pinned else "", "archived" if item.is_summarized else ""]
+    form = item.form if item.form != "full" else ""
+    notes = [item.source, form, "pinned" if item.is_pinned else "", "archived" if item.is_summarized else ""]
     notes.append(f"again from {item.origin}" if item.origin else "")
     head = " · ".join(visible(part) for part in (item.id, label, *notes) if part)
     console.print(Text(f"\n{head}", style="bold"))

@@ -63,6 +63,17 @@ async def test_the_user_sees_every_message(store: Store) -> None:
     assert shown.folds[0].tokens_after == 60
 
 
+async def test_the_model_s_view_shows_what_the_model_got(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "unfolded.db")
+    await store.open()
+    for batch in sample.rows()[:2]:
+        await store.submit(batch)
+    shown = {item.id: item for item in (await views.gather(store, "k3x9", "model")).items}
+    await store.aclose()
+    assert (shown["i3result"].form, shown["i3result"].text) == ("stub", "[output omitted from history]")
+    assert (shown["i1user"].form, shown["i2call"].form) == ("full", "full")
+
+
 async def test_the_model_and_the_archive_split_the_rows(store: Store) -> None:
     model = await views.gather(store, "k3x9", "model")
     archive = await views.gather(store, "k3x9", "archive", branch="b7")
