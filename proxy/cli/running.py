@@ -15,8 +15,11 @@ from proxy.banner import banner, product_version, warnings
 from proxy.config import Config, check_serving, load_config, settings_table
 from proxy.config.example import toml_value
 from proxy.config.sections import MODEL_KEYS, SECTIONS
+from proxy.core.overflow_rules import DEFAULT
 from proxy.core.redaction import redact
+from proxy.core.thresholds import dead_zone
 from proxy.errors import ConfigError
+from proxy.prices import PriceBook
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML; see config.example.toml.")
@@ -87,6 +90,23 @@ def check(config: Config) -> None:
         registry.build(config.policy.name, config.policy.options)
     except registry.PolicyError as error:
         raise ConfigError(f"policy: {error}", hint=f"Built in or installed: {', '.join(registry.names())}.") from error
+    try:
+        DEFAULT.extended(patterns=config.overflow.patterns, vetoes=config.overflow.vetoes)
+    except ValueError as error:
+        raise ConfigError(str(error), hint="See [overflow] in config.example.toml.") from error
+    _check_thresholds(config)
+
+
+def _check_thresholds(config: Config) -> None:
+    """A model's own `compact_at` must be able to act. Where only a pattern is given, its fixed part names the model."""
+    if not any(entry.compact_at for entry in config.models.values()):
+        return
+    prices = PriceBook(config.upstream.url, config.model)
+    for pattern, entry in config.models.items():
+        if entry.compact_at:
+            facts = prices.facts(pattern.rstrip("*"))
+            if reason := dead_zone(entry.compact_at, facts.window, facts.cliff):
+                raise ConfigError(f'models."{pattern}": {reason}')
 
 
 def _changes(config: Config) -> list[tuple[str, str]]:

@@ -129,6 +129,30 @@ def test_demo_runs_the_demo(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls == [(True, 7)]
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ('[models."gpt-5.4*"]\ncompact_at = 300000', "price cliff at 272,000"),
+        ('[models."mine"]\nwindow = 8000\ncompact_at = 7900', "window of 8,000"),
+        ("[overflow]\npatterns = ['x*']", "'x*' matches every text"),
+    ],
+)
+def test_check_config_refuses_what_could_never_act(
+    settings: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(settings)
+    with pytest.raises(SystemExit):
+        main(["check-config", "--config", str(path)])
+    assert message in capsys.readouterr().err
+
+
+def test_check_config_takes_a_threshold_that_can_act(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[models."gpt-5.4*"]\ncompact_at = 200000')
+    assert CliRunner().invoke(app, ["check-config", "--config", str(path)]).exit_code == 0
+
+
 def test_version() -> None:
     assert "undercliff " in CliRunner().invoke(app, ["version"]).stdout
     assert CliRunner().invoke(app, ["--version"]).stdout.startswith("undercliff ")
