@@ -13,7 +13,10 @@ from proxy.wire.errors import JSON_HEADERS, api_error
 
 @dataclass(slots=True)
 class Admin:
-    """Answers /ctx/health (the process lives; says if it is degraded) and /ctx/ready (it can serve)."""
+    """Answers /ctx/health (the process lives; says if it is degraded) and /ctx/ready (it can serve).
+
+    HEAD is answered like GET: the server leaves the body away.
+    """
 
     store: Store
     version: str
@@ -21,14 +24,15 @@ class Admin:
 
     async def answer(self, method: str, path: str, respond: Responder) -> None:
         if method not in ("GET", "HEAD"):
-            await respond.full(405, JSON_HEADERS, api_error(f"{method} is not allowed here", code="method_not_allowed"))
+            body = api_error(f"{method} is not allowed here", code="method_not_allowed")
+            await respond.full(405, [*JSON_HEADERS, (b"allow", b"GET, HEAD")], body)
             return
         if path == "/ctx/health":
             state = "degraded" if self.store.is_degraded else "ok"
             body = orjson.dumps({"status": state, "store": state, "version": self.version})
-            await respond.full(200, JSON_HEADERS, body if method == "GET" else b"")
+            await respond.full(200, JSON_HEADERS, body)
         elif path == "/ctx/ready":
             body = orjson.dumps({"ready": self.is_ready})
-            await respond.full(200 if self.is_ready else 503, JSON_HEADERS, body if method == "GET" else b"")
+            await respond.full(200 if self.is_ready else 503, JSON_HEADERS, body)
         else:
             await respond.full(404, JSON_HEADERS, api_error(f"there is no {path}", code="not_found"))

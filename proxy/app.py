@@ -128,10 +128,10 @@ class App:
         raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
         name, path = split_scope(raw_path.decode("latin-1"))
         headers: RawHeaders = list(scope["headers"])
-        if path.startswith("/ctx/"):
+        if path == "/ctx" or path.startswith("/ctx/"):
             await parts.admin.answer(method, path, respond)
             return
-        if header(headers, b"upgrade").lower() == "websocket":
+        if "websocket" in header(headers, b"upgrade").lower():
             # Clients that try a WebSocket first fall back to HTTP at once when it is refused.
             body = api_error("WebSocket is not served here; use HTTP", code="upgrade_not_supported")
             await respond.full(426, [*JSON_HEADERS, (b"connection", b"close")], body)

@@ -20,6 +20,7 @@ OWN_KEY = b"x-undercliff-key"
 _KEY_HEADERS = (b"authorization", b"api-key", b"x-api-key", b"x-goog-api-key")
 _IDENTITY_HEADERS = (b"openai-organization", b"openai-project")
 _SECRET_BYTES = 32
+_SHORTEST_KEY = 4  # less is a placeholder such as "x", and would mask half of every text
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,13 @@ def _key_of(headers: RawHeaders) -> str:
             scheme, _, rest = value.partition(" ")
             return rest.strip() if scheme.lower() == "bearer" else value
     return ""
+
+
+def keys_in(headers: RawHeaders) -> tuple[str, ...]:
+    """Every key that goes upstream with these headers, to be masked in what is written down."""
+    values = (value.decode("latin-1") for name, value in headers if name.lower() in _KEY_HEADERS)
+    keys = (value.partition(" ")[2].strip() or value for value in values)
+    return tuple(key for key in keys if len(key) >= _SHORTEST_KEY)
 
 
 def tenant_secret(store: StoreConfig) -> bytes:

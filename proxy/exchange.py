@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from proxy.attempt import Shown, Verdict, error_text, judge
+from proxy.auth import keys_in
 from proxy.codings import CodingError, decode_body
 from proxy.config import Config
 from proxy.core.headers import RawHeaders, as_mapping, header, request_headers, response_headers
@@ -22,16 +23,18 @@ from proxy.core.model import Conversation
 from proxy.core.overflow import Overflow
 from proxy.core.overflow_rules import Rules
 from proxy.core.records import Batch, ExchangeRow
+from proxy.core.redaction import redact
 from proxy.errors import NotUnderstoodError, StoreError, UpstreamError
 from proxy.link import BodyTooLargeError, ClientLink
-from proxy.live import LiveBranches
+from proxy.live import Live, LiveBranches
 from proxy.models import ModelBook
 from proxy.passthrough import STATUS_OF, RawRequest
 from proxy.recording import now
 from proxy.relay import Opening, Responder, end_late, look, open_reply, relay, say_stopping
 from proxy.settle import End, outcome_only, settle
 from proxy.store.base import Store
-from proxy.turn import Turn, Turns, request_rows, window_rows
+from proxy.turn import Turn, Turns
+from proxy.turn_rows import request_rows, window_rows
 from proxy.upstream import Upstream
 from proxy.wire.base import ReplyReader, WireFormat
 from proxy.wire.errors import JSON_HEADERS, api_error, load, too_large
@@ -73,10 +76,14 @@ class Exchanges:
     async def run(self, request: RawRequest, fmt: WireFormat, link: ClientLink, respond: Responder) -> None:
         """Answer one request that carries a conversation."""
         cap = self._services.config.server.max_body_mb * 1024 * 1024
+        if int(header(request.headers, b"content-length") or 0) > cap:
+            raise BodyTooLargeError
         body = await link.body(cap)
         headers = request_headers(request.headers, is_rewritten=False)
+        codings = header(request.headers, b"content-encoding")
         try:
-            plain = decode_body(body, header(request.headers, b"content-encoding"), cap=cap)
+            # In a thread: a body may take a second to undo, and other streams must not wait for it.
+            plain = await asyncio.to_thread(decode_body, body, codings, cap=cap) if codings else body
         except CodingError as error:
             if error.is_too_large:
                 raise BodyTooLargeError from error
@@ -114,6 +121,7 @@ class _Exchange:
         self.attempts = 0
         self.first_byte: float | None = None
         self.commits: list[asyncio.Future[None]] = []
+        self.unwritten: tuple[ExchangeRow, ...] = ()  # rows that the store did not take
         self.is_settled = False
         self.opening: Opening | None = None
         self.overflowed = False
@@ -192,9 +200,20 @@ class _Exchange:
         )
 
     def _submit(self, batch: Batch) -> None:
-        future = self.services.store.submit(batch)
-        future.add_done_callback(_seen)
+        """Hand rows to the store. What it does not take is remembered: later rows must not build on them."""
+        live = self.turn.live if self.turn is not None else None
+        try:
+            future = self.services.store.submit(batch)
+        except StoreError as error:
+            future = asyncio.get_running_loop().create_future()
+            future.set_exception(error)
+        future.add_done_callback(lambda done: self._lost(batch, live) if _has_failed(done) else None)
         self.commits.append(future)
+
+    def _lost(self, batch: Batch, live: Live | None) -> None:
+        self.unwritten = (*self.unwritten, *batch.exchanges)
+        if live is not None:
+            live.lose(batch)
 
     async def _committed(self) -> None:
         """Wait until all that was submitted is on disk; a store that cannot keep up does not stop the answer."""
@@ -277,7 +296,8 @@ class _Exchange:
             self.services.turns.without_usage(turn)
             return True
         if verdict is Verdict.AS_IT_CAME:
-            log.warning("rewrite_refused", exchange=self.id, status=opening.status, error=error_text(error))
+            said = self._clean(error_text(error))
+            log.warning("rewrite_refused", exchange=self.id, status=opening.status, error=said)
             turn.live.state.is_suspended = True
             self.services.turns.as_it_came(turn)
             return True
@@ -399,6 +419,10 @@ class _Exchange:
             outcome = "ok"
         self._settle(End(outcome=outcome, status=opening.status, error=error_text(error) if error else failure))
 
+    def _clean(self, text: str) -> str:
+        """`text` for the record: providers repeat the key in their errors."""
+        return redact(text, keys_in(self.request.headers))
+
     def _settle(self, end: End) -> None:
         """Queue the outcome's rows, once. Never waits: it also runs while the exchange is being cancelled."""
         if self.is_settled:
@@ -407,6 +431,7 @@ class _Exchange:
         clock = time.monotonic()
         end = replace(
             end,
+            error=self._clean(end.error),
             attempts=self.attempts,
             first_byte_ms=((self.first_byte or clock) - self.started) * 1000,
             duration_ms=(clock - self.started) * 1000,
@@ -419,10 +444,10 @@ class _Exchange:
                 rows = settle(
                     self.turn, end, reply, self.window_row, self.request.tenant, services.live, services.models
                 )
-        self._submit(rows if rows is not None else outcome_only(self.id, end, self.opening))
+        rows = rows or outcome_only(self.id, end, self.opening)
+        self._submit(replace(rows, exchanges=(*rows.exchanges, *self.unwritten)))
 
 
-def _seen(future: asyncio.Future[None]) -> None:
-    """Take note of a failure that nobody waits for any more: the store has already reported it."""
-    if not future.cancelled():
-        future.exception()
+def _has_failed(future: asyncio.Future[None]) -> bool:
+    """Also takes note of a failure that nobody waits for: the store has reported it."""
+    return not future.cancelled() and future.exception() is not None

@@ -23,6 +23,8 @@ HOLD_BYTES = 8 * 1024 * 1024
 ERROR_BYTES = 1024 * 1024
 # How long a stream may stay open after its terminal marker.
 AFTER_DONE_S = 2.0
+# Answers that never have a body, whatever length they name: a 304 names that of what it did not send.
+BODILESS = frozenset({204, 304})
 HEARTBEAT = b": still waiting for the provider\n\n"
 
 
@@ -39,6 +41,8 @@ class Responder:
     async def start(self, status: int, headers: RawHeaders) -> None:
         self.is_started = True
         self.is_event_stream = "event-stream" in header(headers, b"content-type")
+        if status in BODILESS:
+            headers = [(name, value) for name, value in headers if name != b"content-length"]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def body(self, chunk: bytes) -> None:

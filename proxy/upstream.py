@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import ipaddress
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx
@@ -20,6 +22,9 @@ from proxy.errors import UpstreamError
 # What aiohttp would add by itself: the provider sees the client's own headers or none.
 _NO_AUTO_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _READ_SIZE = 64 * 1024
+# Heads of replies: aiohttp's own limits refuse what providers behind several gateways do send.
+_MAX_FIELD_BYTES = 64 * 1024
+_MAX_FIELDS = 1000
 _ONE_WRITE = 1 << 20
 
 
@@ -36,6 +41,30 @@ class UpstreamOptions:
     verify_tls: bool = True
 
 
+def proxy_for(url: yarl.URL) -> str | None:
+    """The proxy that the environment names for `url`; none for this machine, whatever it says."""
+    host = url.host or ""
+    if is_loopback(host) or proxy_bypass(host):
+        return None
+    return getproxies().get(url.scheme)
+
+
+def is_loopback(host: str) -> bool:
+    """Does `host` name this machine itself?"""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _text(value: bytes) -> str:
+    """A header's value for aiohttp, which writes UTF-8: bytes that are so go out as they came."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
 class EngineTransport(AiohttpTransport):
     """httpx's transport interface over aiohttp's engine.
 
@@ -44,7 +73,7 @@ class EngineTransport(AiohttpTransport):
     """
 
     def __init__(self, options: UpstreamOptions) -> None:
-        super().__init__(verify=options.verify_tls, trust_env=options.trust_env)
+        super().__init__(verify=options.verify_tls, trust_env=False)
         self._options = options
 
     def get_client(self) -> aiohttp.ClientSession:
@@ -61,8 +90,12 @@ class EngineTransport(AiohttpTransport):
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=_NO_AUTO_HEADERS,
-            trust_env=options.trust_env,
+            # Not trust_env: it would also send what a .netrc holds for the host, in place of the client's key.
+            trust_env=False,
             read_bufsize=2 * _READ_SIZE,
+            max_line_size=_MAX_FIELD_BYTES,
+            max_field_size=_MAX_FIELD_BYTES,
+            max_headers=_MAX_FIELDS,
             timeout=aiohttp.ClientTimeout(
                 total=None, sock_connect=options.connect_timeout_s, sock_read=options.read_timeout_s
             ),
@@ -82,14 +115,18 @@ class EngineTransport(AiohttpTransport):
                 data = request.extensions["pieces"] = _Pieces(content)
         except httpx.RequestNotRead:
             data = request.stream.__aiter__()  # type: ignore[union-attr]
-        url: str = request.extensions["raw_url"]
+        url = yarl.URL(request.extensions["raw_url"], encoded=True)
         response = await self.client.request(
             request.method,
-            yarl.URL(url, encoded=True),
-            headers=[(n.decode("latin-1"), v.decode("latin-1")) for n, v in request.extensions["raw_headers"]],
+            url,
+            headers=[(n.decode("latin-1"), _text(v)) for n, v in request.extensions["raw_headers"]],
             data=data,
             allow_redirects=False,
+            proxy=proxy_for(url) if self._options.trust_env else None,
         )
+        if not 200 <= response.status <= 599:
+            response.close()
+            raise ValueError(f"status {response.status}")
         return httpx.Response(
             response.status,
             headers=response.raw_headers,

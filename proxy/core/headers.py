@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 RawHeaders = list[tuple[bytes, bytes]]
@@ -10,6 +11,7 @@ RawHeaders = list[tuple[bytes, bytes]]
 HOP_BY_HOP = frozenset(
     {
         b"connection",
+        b"http2-settings",
         b"keep-alive",
         b"proxy-authenticate",
         b"proxy-authorization",
@@ -21,12 +23,16 @@ HOP_BY_HOP = frozenset(
     }
 )
 # They describe the bytes as they came; wrong once the body was decoded or rewritten.
-BODY_BOUND = frozenset({b"content-length", b"content-encoding", b"content-md5", b"digest", b"etag"})
+BODY_BOUND = frozenset(
+    {b"content-length", b"content-encoding", b"content-md5", b"content-digest", b"repr-digest", b"digest", b"etag"}
+)
 # Ours alone: never sent to the provider, never taken from it.
 OWN_PREFIX = b"x-undercliff-"
 OWN_REQUEST = frozenset({b"x-ctx-conversation"})
 # One value is all that a strict client accepts; a proxy that adds its own makes two.
 SINGLE = frozenset({b"server", b"date", b"content-length", b"content-type"})
+_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def named_in_connection(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
@@ -54,7 +60,10 @@ def request_headers(headers: Iterable[tuple[bytes, bytes]], *, is_rewritten: boo
 def response_headers(
     headers: Iterable[tuple[bytes, bytes]], *, is_decoded: bool, extra: Iterable[tuple[bytes, bytes]] = ()
 ) -> RawHeaders:
-    """What goes to the client: repeated headers stay repeated, but for those that may stand only once."""
+    """What goes to the client: repeated headers stay repeated, but for those that may stand only once.
+
+    What is no valid field at all is left out: no server may send it, and the reply matters more than it.
+    """
     incoming = list(headers)
     dropped = HOP_BY_HOP | named_in_connection(incoming)
     if is_decoded:
@@ -64,6 +73,8 @@ def response_headers(
     for name, value in incoming:
         lower = name.lower()
         if lower in dropped or lower.startswith(OWN_PREFIX) or (lower in SINGLE and lower in seen):
+            continue
+        if not _NAME.fullmatch(name) or _CONTROL.search(value):
             continue
         seen.add(lower)
         kept.append((lower, value))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
+import yarl
 
 from proxy.errors import UpstreamError
-from proxy.upstream import Upstream, UpstreamOptions
+from proxy.upstream import Upstream, UpstreamOptions, is_loopback, proxy_for
 from tests.support import replies
 from tests.support.upstream import Action, Hang, Reset, ScriptedUpstream
 
@@ -139,3 +141,77 @@ async def test_a_body_that_a_closing_link_did_not_take_is_sent_once_more(client:
         await response.aclose()
     assert up.bodies_read == 1
     assert len(up.connections) == 2
+
+
+async def test_header_values_go_out_as_they_came(up: ScriptedUpstream, client: Upstream) -> None:
+    up.enqueue(replies.raw_reply(200))
+    sent = [(b"x-title", "Möwe".encode()), (b"x-many", b"1"), (b"x-many", b"2"), (b"user-agent", b"curl/8")]
+    response = await client.send("GET", up.url, sent, None)
+    await response.aclose()
+    lines = up.requests[0].raw_head.split(b"\r\n")[1:-2]
+    assert [line for line in lines if not line.startswith(b"Host:")] == [name + b": " + value for name, value in sent]
+
+
+@pytest.mark.parametrize("lines", [1, 300], ids=["one long", "many"])
+async def test_large_heads_of_replies_are_read(up: ScriptedUpstream, client: Upstream, lines: int) -> None:
+    headers = [(f"x-{n}", "a" * (20_000 // lines)) for n in range(lines)]
+    up.enqueue(replies.raw_reply(200, b"ok", headers))
+    response = await client.send("GET", up.url, [], None)
+    assert len(response.headers) == lines + 1 and await response.read() == b"ok"
+    await response.aclose()
+
+
+@pytest.mark.parametrize("status", [101, 999])
+async def test_a_status_that_cannot_be_passed_on(up: ScriptedUpstream, client: Upstream, status: int) -> None:
+    up.enqueue(replies.raw_reply(status))
+    with pytest.raises(UpstreamError) as caught:
+        await client.send("GET", up.url, [], None)
+    assert caught.value.kind == "protocol"
+
+
+# -- proxies named by the environment (OPS-03) ---------------------------------------------------------
+
+DEAD = "http://127.0.0.1:9"
+
+
+@pytest.fixture
+def dead_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, DEAD)
+        monkeypatch.setenv(name.lower(), DEAD)
+
+
+@pytest.mark.usefixtures("dead_proxy")
+def test_the_environments_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert proxy_for(yarl.URL("https://llm.example/v1")) == DEAD
+    for url in ("http://localhost:1/v1", "http://127.8.8.8/", "http://[::1]:8000/v1", "http://a.localhost"):
+        assert proxy_for(yarl.URL(url)) is None
+    for listed in ("llm.example", "10.0.0.0/8,::1,localhost,.example", "*"):
+        monkeypatch.setenv("NO_PROXY", listed)
+        monkeypatch.setenv("no_proxy", listed)
+        assert proxy_for(yarl.URL("https://llm.example/v1")) is None
+    assert not is_loopback("127.example.com") and not is_loopback("10.0.0.1")
+
+
+@pytest.mark.usefixtures("dead_proxy")
+@pytest.mark.parametrize("trust_env", [True, False])
+async def test_loopback_is_reached_whatever_the_environment_says(up: ScriptedUpstream, trust_env: bool) -> None:
+    client = Upstream(UpstreamOptions(trust_env=trust_env))
+    up.enqueue(replies.raw_reply(200, b"ok"))
+    assert await read(client, up.url) == b"ok"
+    if trust_env:
+        with pytest.raises(UpstreamError) as caught:
+            await read(client, "http://llm.invalid/v1")
+        assert caught.value.kind == "connect" and ":9" in str(caught.value)
+    await client.aclose()
+
+
+async def test_no_netrc_is_sent(up: ScriptedUpstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SEC-06: what lies on this machine for the host is nobody's key here."""
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password secret")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    client = Upstream(UpstreamOptions(trust_env=True))
+    up.enqueue(replies.raw_reply(200))
+    await read(client, up.url)
+    await client.aclose()
+    assert up.requests[0].header("authorization") is None
