@@ -12,15 +12,13 @@ from proxy.core.usage import UsageReport, merge, total
 from proxy.errors import NotUnderstoodError
 from proxy.wire import jsonbytes
 from proxy.wire.deltas import DeltaMessage
-from proxy.wire.faults import body_fault, event_fault
+from proxy.wire.faults import event_fault
 from proxy.wire.usage import read_usage
+from proxy.wire.whole import WholeBody
 
 _DONE = b"[DONE]"
 _MAX_HELD = 16 * 1024
 """No usage chunk is longer; an unfinished event beyond this is passed on as it comes."""
-
-_WHOLE_REPLY = 64 * 1024
-"""No error body is longer: from here on a non-streamed reply counts as content."""
 
 _USAGE_ONLY_KEYS = frozenset(
     {
@@ -188,40 +186,16 @@ def _first(choices: list[Any]) -> dict[str, Any]:
     return choices[0] if choices and isinstance(choices[0], dict) else {}
 
 
-class ChatBodyReader:
-    """Reads a non-streamed reply. Whether it is an error shows only at its end, or by its size."""
+class ChatBodyReader(WholeBody):
+    """Reads a non-streamed reply."""
 
     def __init__(self, read_element: Callable[[bytes], Element]) -> None:
-        self.has_content = False
-        self.is_done = False
-        self.error = b""
-        self.at_event_boundary = True
+        super().__init__()
         self._read_element = read_element
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def feed(self, chunk: bytes) -> bytes:
-        """Read a chunk; returns it."""
-        if chunk:
-            self._parts.append(chunk)
-            self._size += len(chunk)
-            self.at_event_boundary = False
-            if self._size > _WHOLE_REPLY:
-                self.has_content = True
-        return chunk
-
-    def finish(self) -> bytes:
-        """The end of the body: now an error shows."""
-        self.is_done = True
-        document = self._document()
-        self.error = body_fault(self._body(), document)
-        if not self.error and self._body().strip():
-            self.has_content = True
-        return b""
 
     def reply(self) -> Reply:
         """What the body says; without content while it is cut."""
-        document = self._document()
+        document = self.document()
         if not isinstance(document, dict):
             return Reply(error=self.error)
         choices = document.get("choices")
@@ -245,7 +219,7 @@ class ChatBodyReader:
         """The messages as exact slices of the body."""
         if not count:
             return ()
-        body = self._body()
+        body = self.body
         elements = []
         try:
             for raw in jsonbytes.split_list(jsonbytes.slice_value(body, "choices") or b"[]"):
@@ -255,14 +229,3 @@ class ChatBodyReader:
         except NotUnderstoodError:
             return ()  # a reply that we cannot take apart is relayed all the same
         return tuple(elements)
-
-    def _body(self) -> bytes:
-        if len(self._parts) > 1:
-            self._parts = [b"".join(self._parts)]
-        return self._parts[0] if self._parts else b""
-
-    def _document(self) -> Any:
-        try:
-            return jsonbytes.loads(self._body().strip())
-        except ValueError:
-            return None

@@ -11,8 +11,9 @@ from proxy.core.sse import Event, EventParser
 from proxy.core.usage import UsageReport, merge, total
 from proxy.errors import NotUnderstoodError
 from proxy.wire import jsonbytes
-from proxy.wire.faults import body_fault, event_fault
+from proxy.wire.faults import event_fault
 from proxy.wire.usage import read_usage
+from proxy.wire.whole import WholeBody
 
 _QUIET = frozenset({"response.created", "response.in_progress", "response.queued"})
 """What comes before content, and before the errors that come in place of content."""
@@ -170,44 +171,19 @@ class ResponsesStreamReader:
         return _read_all(self._read_element, [raws[index] for index in sorted(raws)])
 
 
-class ResponsesBodyReader:
-    """Reads a non-streamed reply. Whether it is an error shows only at its end, or by its size."""
+class ResponsesBodyReader(WholeBody):
+    """Reads a non-streamed reply."""
 
     def __init__(self, read_element: Callable[[bytes], Element]) -> None:
-        self.has_content = False
-        self.is_done = False
-        self.error = b""
-        self.at_event_boundary = True
+        super().__init__()
         self._read_element = read_element
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def feed(self, chunk: bytes) -> bytes:
-        """Read a chunk; returns it."""
-        if chunk:
-            self._parts.append(chunk)
-            self._size += len(chunk)
-            self.at_event_boundary = False
-            if self._size > _WHOLE_REPLY:
-                self.has_content = True
-        return chunk
-
-    def finish(self) -> bytes:
-        """The end of the body: now an error shows."""
-        self.is_done = True
-        body = b"".join(self._parts)
-        self.error = body_fault(body, _load(body))
-        if not self.error and body.strip():
-            self.has_content = True
-        return b""
 
     def reply(self) -> Reply:
         """What the body says; without content while it is cut."""
-        body = b"".join(self._parts)
-        document = _load(body)
+        document = self.document()
         if not isinstance(document, dict):
             return Reply(error=self.error)
-        elements = _read_all(self._read_element, _split(_slice(body, "output")))
+        elements = _read_all(self._read_element, _split(_slice(self.body, "output")))
         status = document.get("status")
         finish = _finish_of(document, is_whole=status in ("completed", None))
         response_id = document.get("id")
@@ -232,13 +208,6 @@ def _finish_of(response: dict[str, Any], *, is_whole: bool) -> str:
         return _FINISH.get(reason, printable(reason))
     status = response.get("status")
     return status if isinstance(status, str) else "incomplete"
-
-
-def _load(body: bytes) -> Any:
-    try:
-        return jsonbytes.loads(body.strip())
-    except ValueError:
-        return None
 
 
 def _slice(data: bytes, *keys: str) -> bytes:
