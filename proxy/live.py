@@ -12,7 +12,7 @@ from proxy.core.branches import BranchIndex, BranchView, LastOutcome, Placement,
 from proxy.core.identity import Path, Probe, Step, decode_step
 from proxy.core.placement import place
 from proxy.core.receipts import Key, keys, new_keys
-from proxy.core.records import BranchRow, StoredItem
+from proxy.core.records import Batch, BranchRow, StoredItem
 from proxy.core.window import EMPTY, Plan, decode_plan
 from proxy.errors import StoreError
 from proxy.recording import Chain, Served, now
@@ -38,7 +38,7 @@ class BranchState(msgspec.Struct, omit_defaults=True):
     head: int = 0  # leading items of the path that are system messages
     memory: dict[str, float] = {}
     is_suspended: bool = False  # the provider refused a rewritten list; left alone from then on
-    futile_at: int = 0  # tokens at which shrinking did not help; no new attempt before real growth
+    futile_at: int = 0  # tokens of the window for which shrinking did not help; no new attempt before real growth
     breaks: int = 0
     sent: int = 0  # steps of the path that were the last request; the rest is the reply to it
     kinds: tuple[tuple[bytes, int], ...] = ()  # blocks that come and go
@@ -65,6 +65,8 @@ class Live:
     path: Chain = field(default_factory=Chain)
     served: Served = field(default_factory=Served)
     unsaved: tuple[Key, ...] = ()  # receipts that no row names yet: a request may be stopped before it is recorded
+    is_lost: bool = False  # rows did not reach the disk: the next ones must not build on them
+    is_fold_lost: bool = False  # the standing fold was among them
 
     @property
     def seen(self) -> set[str]:
@@ -74,6 +76,11 @@ class Live:
             seen.update(self.plan.fold.covers)
         seen.update(self.state.absent)
         return seen
+
+    def lose(self, batch: Batch) -> None:
+        """The store did not take this batch."""
+        self.is_lost = True
+        self.is_fold_lost = self.is_fold_lost or bool(batch.folds)
 
     def row(self, tenant: str) -> BranchRow:
         """The branch as it is written, one version on."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from hashlib import blake2b, sha256
 
 from proxy.core.identity import Step, encode_step
 from proxy.core.model import Element
-from proxy.core.records import BodyRow, Entry, ItemRow, PathRow, WindowRow
+from proxy.core.records import Batch, BodyRow, Entry, ItemRow, PathRow, WindowRow
 from proxy.core.window import common_prefix, first_difference
 from proxy.windows import Rendered
 
@@ -144,6 +144,11 @@ def window_row(
         created_at=now(),
     )
     return row, (prefix, suffix)
+
+
+def merge(*batches: Batch) -> Batch:
+    """All rows of several batches, in order."""
+    return Batch(**{f.name: sum((getattr(batch, f.name) for batch in batches), ()) for f in fields(Batch)})
 
 
 def depth_after(last: Served, row: WindowRow) -> int:

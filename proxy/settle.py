@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from proxy.core.branches import LastOutcome, finish
 from proxy.core.grouping import groups
@@ -14,9 +14,10 @@ from proxy.core.receipts import new_keys
 from proxy.core.records import Batch, KeyRow, OutcomeRow, WindowRow
 from proxy.live import LiveBranches
 from proxy.models import ModelBook
-from proxy.recording import item_rows, now, path_row
+from proxy.recording import item_rows, merge, now, path_row
 from proxy.relay import Opening
-from proxy.turn import Turn, accept
+from proxy.turn import Turn
+from proxy.turn_rows import accept, lost_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,6 @@ class End:
     attempts: int = 0
     first_byte_ms: float = 0.0
     duration_ms: float = 0.0
-
-
-def merge(*batches: Batch) -> Batch:
-    """All rows of several batches, in order."""
-    return Batch(**{f.name: sum((getattr(batch, f.name) for batch in batches), ()) for f in fields(Batch)})
 
 
 def outcome_only(exchange: str, end: End, opening: Opening | None) -> Batch:
@@ -58,6 +54,9 @@ def settle(
     outcome = "incomplete" if is_ok and not reply.is_complete else end.outcome
     usage = reply.usage or _estimated(turn, reply, is_ok)
     batches: list[Batch] = []
+    if live.is_lost:
+        window, again = lost_rows(turn, tenant, window)
+        batches.append(again)
     if is_ok and reply.elements:
         batches.append(accept(turn, window))
         if outcome == "ok" or not usage.is_estimated:
