@@ -16,16 +16,16 @@ import structlog
 
 from proxy.attempt import Shown, Verdict, error_text, judge
 from proxy.auth import keys_in
-from proxy.codings import CodingError, decode_body
 from proxy.config import Config
-from proxy.core.headers import RawHeaders, as_mapping, header, request_headers, response_headers
+from proxy.core.headers import RawHeaders, as_mapping, header, response_headers
 from proxy.core.model import Conversation
 from proxy.core.overflow import Overflow
 from proxy.core.overflow_rules import Rules
 from proxy.core.records import Batch, ExchangeRow
 from proxy.core.redaction import redact
 from proxy.errors import NotUnderstoodError, StoreError, UpstreamError
-from proxy.link import BodyTooLargeError, ClientLink
+from proxy.incoming import read_request
+from proxy.link import ClientLink
 from proxy.live import Live, LiveBranches
 from proxy.models import ModelBook
 from proxy.passthrough import STATUS_OF, RawRequest
@@ -44,10 +44,7 @@ log = structlog.get_logger()
 
 COMMIT_S = 5.0
 """A reply waits this long for the store; after that it goes on, and the gap is recorded."""
-TOO_LARGE = (
-    "This conversation grew too large for the model, and making it smaller did not help. "
-    "Please send your last message again."
-)
+TOO_LARGE = "This conversation grew too large for the model, even made smaller. Please send your last message again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +73,8 @@ class Exchanges:
     async def run(self, request: RawRequest, fmt: WireFormat, link: ClientLink, respond: Responder) -> None:
         """Answer one request that carries a conversation."""
         cap = self._services.config.server.max_body_mb * 1024 * 1024
-        if int(header(request.headers, b"content-length") or 0) > cap:
-            raise BodyTooLargeError
-        body = await link.body(cap)
-        headers = request_headers(request.headers, is_rewritten=False)
-        codings = header(request.headers, b"content-encoding")
-        try:
-            # In a thread: a body may take a second to undo, and other streams must not wait for it.
-            plain = await asyncio.to_thread(decode_body, body, codings, cap=cap) if codings else body
-        except CodingError as error:
-            if error.is_too_large:
-                raise BodyTooLargeError from error
-            plain = body
-        else:
-            headers = request_headers(request.headers, is_rewritten=True)
-        await _Exchange(self._services, request, fmt, plain, headers, link, respond).run()
+        body, headers = await read_request(request.headers, link, cap)
+        await _Exchange(self._services, request, fmt, body, headers, link, respond).run()
 
 
 class _Exchange:

@@ -51,6 +51,7 @@ CATCHES_EVERYTHING: frozenset[str] = frozenset(
     {
         # Our own failure must never become the client's: the exchange is passed through instead.
         "proxy/exchange.py",
+        "proxy/app.py",
     }
 )
 SQL = re.compile(
