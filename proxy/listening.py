@@ -9,6 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, Protocol
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -45,14 +46,44 @@ class HttpProtocol(HttpToolsProtocol):
         self._head_bytes = 0  # of this request, trailers too
         self._silent_bytes = 0  # taken in by the parser without a word
         self._is_head_too_large = False
+        self._is_offered = False  # another protocol, which is not taken up
 
     def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
         self._silent_bytes += len(data)
-        super().data_received(data)
+        try:
+            self._feed(data)
+        except httptools.HttpParserError:
+            self.send_400_response("")
+            return
         # The parser keeps an unfinished line to itself, however long it grows.
         if self._silent_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._is_head_too_large = True
-            self.send_400_response("head too large")
+            self.send_400_response("")
+
+    def _feed(self, data: bytes) -> None:
+        while data:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as offer:
+                data = data[offer.args[0] :]
+            if not self._is_offered:
+                return  # a WebSocket: refused, and the connection with it
+            # The parser takes what follows such an offer for another protocol. It is the body, and HTTP/1.1 goes on.
+            self._is_offered = False
+            data = self._head_without_offer() + data
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+
+    def _head_without_offer(self) -> bytes:
+        lines = [b"%s %s HTTP/1.1" % (self.parser.get_method(), self.url)]
+        for name, value in self.headers:
+            if name == b"connection":
+                value = b", ".join(part for part in value.split(b",") if part.strip().lower() != b"upgrade")
+            if name != b"upgrade":
+                lines.append(b"%s: %s" % (name, value))
+        return b"\r\n".join([*lines, b"", b""])
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -71,7 +102,16 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
-        super().on_headers_complete()
+        if self.parser.get_method() == b"CONNECT":
+            raise ValueError("no tunnel")
+        is_websocket = any(name == b"upgrade" and b"websocket" in value.lower() for name, value in self.headers)
+        self._is_offered = self.parser.should_upgrade() and not is_websocket
+        if not self._is_offered:
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        if not self._is_offered:
+            super().on_message_complete()
 
     def on_body(self, body: bytes) -> None:
         self._silent_bytes = 0
@@ -98,9 +138,6 @@ class HttpProtocol(HttpToolsProtocol):
         head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d" % len(body)
         self.transport.write(b"HTTP/1.1 %s\r\n%s\r\n\r\n%s" % (status, head, body))
         self.transport.close()
-
-    def _unsupported_upgrade_warning(self) -> None:
-        """The application answers it: 426 to a WebSocket, as if nothing was offered to anything else."""
 
 
 def server_options(server: ServerConfig) -> dict[str, Any]:
