@@ -12,6 +12,8 @@ ARGUMENT_CHARS = 70
 INTRODUCED_WORDS = 4
 CLOSING_LINES = 5
 CLOSING_CHARS = 600
+ERROR_LINES = 3
+ERROR_LINE_CHARS = 200
 EXCERPT_SHARE = 0.25
 EDGE_LINES = 4
 LONG_LINE = 400
@@ -27,6 +29,12 @@ _ERROR_LINE = re.compile(
     r"|\b\w+(?:Error|Exception)\b|^E  ",
     re.IGNORECASE,
 )
+_REPORTED_ERROR = re.compile(
+    r"^E   |(?<![\w.'\"])(?:ERROR|FATAL|CRITICAL|PANIC)(?![\w'\"(]|\s*=)|^(?:\w+\.)*[A-Z]\w*(?:Error|Exception): "
+)
+"""A line by which a log or a test run reports an error; not what code or prose says about errors."""
+_MAY_REPORT = ("ERROR", "FATAL", "CRITICAL", "PANIC", "Error: ", "Exception: ", "\nE   ")
+_LINES_LOOKED_AT = 200
 _FAILED_END = re.compile(
     r"(?:[Ee]xit (?:status|code)|exited with|returned(?: with)?(?: exit code)?|returncode)"
     r"\W{0,9}(?:code |status )?(?!0\b)\d+"
@@ -52,7 +60,7 @@ def stub(
     can_expand: str = "",
     words: Sequence[str] = (),
 ) -> str:
-    """One line that stands for an omitted output; a failed one keeps its closing lines below it.
+    """One line that stands for an omitted output, with its error lines below; a failed one keeps its closing lines.
 
     `argument` tells which call it was, `words` are a few that only this text introduced (see
     `introduced_words`). `can_expand` is the name of the tool that returns the original, and must
@@ -69,7 +77,41 @@ def stub(
         parts.append(f'{can_expand}("{id}") returns it')
     line = f"[{' · '.join(parts)}]"
     closing = closing_lines(text) if failed else ""
-    return f"{line}\n{closing}" if closing else line
+    errors = [error for error in error_lines(text) if error not in closing]
+    return "\n".join([line, *errors, closing] if closing else [line, *errors])
+
+
+def error_lines(text: str) -> list[str]:
+    """The first and the last of the lines that report an error, each once and of bounded length."""
+    found: dict[str, None] = {}
+    for start, stop in _lines_with(text, _MAY_REPORT):
+        line = without_encoded(text[start : min(stop, start + 4 * ERROR_LINE_CHARS)])
+        if _REPORTED_ERROR.search(line):
+            found.setdefault(clip(line, ERROR_LINE_CHARS))
+    lines = list(found)
+    return lines if len(lines) <= ERROR_LINES else [lines[0], *lines[1 - ERROR_LINES :]]
+
+
+def _lines_with(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
+    """Where lines lie that hold one of `words`, in order: of each word the first and the last that many."""
+    spans = {_line_at(text, 0)}
+    for word in words:
+        first, last = text.find(word), text.rfind(word)
+        for _ in range(_LINES_LOOKED_AT):
+            if first < 0:
+                break
+            ahead, back = _line_at(text, first), _line_at(text, last)
+            spans |= {ahead, back}
+            if ahead >= back:
+                break
+            first, last = text.find(word, ahead[1]), text.rfind(word, 0, back[0])
+    return sorted(spans)
+
+
+def _line_at(text: str, position: int) -> tuple[int, int]:
+    position += text.startswith("\n", position)
+    stop = text.find("\n", position)
+    return text.rfind("\n", 0, position) + 1, len(text) if stop < 0 else stop
 
 
 def introduced_words(text: str, known: Container[str], count: int = INTRODUCED_WORDS) -> tuple[str, ...]:
@@ -201,7 +243,9 @@ def _choose_lines(lines: Sequence[str], terms: Container[str], room: int) -> lis
     count = len(lines)
     edges = {*range(min(EDGE_LINES, count)), *range(max(0, count - EDGE_LINES), count)}
     errors = [index for index, line in enumerate(lines) if _ERROR_LINE.search(line)]
-    named = [index for index, line in enumerate(lines) if any(word in terms for word in _WORD.findall(line))]
+    named: list[int] = []
+    if terms:
+        named = [index for index, line in enumerate(lines) if any(word in terms for word in _WORD.findall(line))]
     step = max(2, count // 12)
     chosen: set[int] = set()
     # Errors may be many and alike; half the room is theirs, the newest first among those beyond it.

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.core.forms import (
     closing_lines,
+    error_lines,
     excerpt,
     introduced_words,
     is_encoded,
@@ -64,6 +65,46 @@ def test_failed_stub_says_so_and_keeps_the_closing_lines() -> None:
     assert closing[-2:] == ["KeyError: 'bollard 7'", "exit status 1"]
     assert len(closing) == 5
     assert "collecting" not in made
+
+
+def log_with(*errors: str) -> str:
+    lines = [f"2026-04-02T10:{n // 60:02}:{n % 60:02}Z INFO berth {n} moored" for n in range(400)]
+    for position, error in zip(range(200, 400, 7), errors, strict=False):
+        lines[position] = error
+    return "\n".join(lines)
+
+
+def test_a_stub_keeps_the_error_line_in_the_middle_of_a_log() -> None:
+    """MASK-06: a reduced log still says what went wrong."""
+    error = "2026-04-02T10:03:21Z ERROR hold of booking BR-51822 lost at berth 31"
+    head, *below = stub(log_with(error), id="a", tool="log", failed=False).split("\n")
+    assert "output omitted" in head and below == [error]
+
+
+def test_of_many_error_lines_the_first_and_the_last_stay_once_each() -> None:
+    text = log_with("ERROR one", "ERROR one", "FATAL two", "x.y.TideError: three", "E   assert 4 == 5", "ERROR six")
+    assert error_lines(text) == ["ERROR one", "E assert 4 == 5", "ERROR six"]
+    assert error_lines("ERROR one\n" * 5_000 + "ERROR two\n" + "a\n" * 5_000) == ["ERROR one", "ERROR two"]
+    assert error_lines("E   at the start\nfine") == ["E at the start"]
+
+
+def test_error_lines_are_of_bounded_length() -> None:
+    (line,) = error_lines("fine\nERROR " + "tide " * 10_000)
+    assert len(line) <= 200 and line.endswith("…")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["log.setLevel(logging.ERROR)", "raise TideError(f'late')", "except (TideError): pass", "0 errors, all fine",
+     "    ERROR = 'E'", "if kind == 'ERROR': stop()", ""],
+)  # fmt: skip
+def test_what_only_speaks_of_errors_is_not_kept(text: str) -> None:
+    assert error_lines(f"some text\n{text}\nmore") == []
+
+
+def test_closing_lines_are_not_said_twice() -> None:
+    made = stub("x\n" * 300 + "TideError: late", id="a", tool="t", failed=True)
+    assert made.count("TideError: late") == 1
 
 
 def test_closing_lines_of_one_endless_line_are_its_end() -> None:
