@@ -14,11 +14,11 @@ from tests.support import builders
 from tests.support.flaky_store import FlakyStores
 from tests.support.records import Records
 from tests.support.serve import served, served_process
-from tests.support.session import FOLDED, OMITTED, conversation, from_store, ok, raw_messages, strict
+from tests.support.session import FOLDED, NEVER, OMITTED, conversation, from_store, ok, raw_messages, strict
 from tests.support.upstream import ScriptedUpstream
 
 Message = builders.Message
-MASKING = {"mask_at": 4000, "min_batch": 1000}
+MASKING = {"economics": False, "mask_at": 4000, "min_batch": 1000}
 
 
 def turn(number: int, size: int = 3000) -> list[Message]:
@@ -77,7 +77,7 @@ def test_rows_that_were_lost_are_written_again_in_full(
     """A batch fails; later deltas must not build on it. After one more request a restart finds all of the branch."""
     stores = FlakyStores()
     monkeypatch.setattr("proxy.app.open_store", stores)
-    settings: dict[str, object] = {"policy__options": MASKING if policy == "masks" else {"mask_at": 1_000_000}}
+    settings: dict[str, object] = {"policy__options": MASKING if policy == "masks" else NEVER}
     if policy == "folds":
         settings["models"] = {"*": {"window": 4600}}
     db = tmp_path / "store.db"

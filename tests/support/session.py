@@ -17,6 +17,10 @@ from tests.support.strict_lists import chat_fault
 from tests.support.upstream import Action, Request, ScriptedUpstream
 
 T = TypeVar("T")
+EAGER = {"economics": False, "mask_at": 0, "keep": 0, "min_batch": 0, "min_share": 0}
+"""Options of the default policy that mask every result as soon as the rules allow it."""
+NEVER = {"economics": False, "mask_at": 1_000_000}
+"""No masks of its own accord."""
 OMITTED = b"output omitted from history"
 FOLDED = b"of this conversation, made by the proxy"
 
@@ -47,6 +51,11 @@ def post(
         body = builders.body_bytes(builders.request(messages, tools=[builders.tool()] if tools else [], **extra))
     head = {"content-type": "application/json", "authorization": "Bearer sk-one", **(headers or {})}
     return httpx.post(f"{proxy.base_url}/chat/completions", content=body, headers=head, timeout=30)
+
+
+def step_answer(messages: Sequence[Any], body_tokens: int = 100) -> Action:
+    """The provider's reply that the client then has in its list: its next assistant message."""
+    return replies.json_reply(replies.completion(None, calls=messages[0]["tool_calls"], prompt=body_tokens))
 
 
 def ok(*args: Any, **options: Any) -> httpx.Response:
