@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yarl
@@ -215,3 +217,41 @@ async def test_no_netrc_is_sent(up: ScriptedUpstream, tmp_path: Path, monkeypatc
     await read(client, up.url)
     await client.aclose()
     assert up.requests[0].header("authorization") is None
+
+
+# -- both families (OPS-05) ----------------------------------------------------------------------------
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="no IPv6 here")
+@pytest.mark.parametrize("order", [("::1", "127.0.0.1"), ("127.0.0.1", "::1")])
+@pytest.mark.parametrize("only", ["127.0.0.1", "::1"])
+async def test_localhost_is_reached_on_whichever_family_it_listens(
+    client: Upstream, only: str, order: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = socket.getaddrinfo
+
+    def both(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        if host != "localhost":
+            return real(host, port, *args, **options)
+        return [real(each, port, type=socket.SOCK_STREAM)[0] for each in order]
+
+    monkeypatch.setattr(socket, "getaddrinfo", both)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(replies.head(200, [("connection", "close")], length=2) + b"ok")
+        writer.close()
+
+    async with await asyncio.start_server(answer, only) as server:
+        port = server.sockets[0].getsockname()[1]
+        assert await read(client, f"http://localhost:{port}/v1") == b"ok"
+        host = f"[{only}]" if ":" in only else only
+        assert await read(client, f"http://{host}:{port}/v1") == b"ok"

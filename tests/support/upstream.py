@@ -240,6 +240,11 @@ class ScriptedUpstream:
         """Answers for the next requests, first in first out, before `handler` is asked."""
         self._queue.extend(actions)
 
+    def forget_script(self) -> None:
+        """Drop the answers that no request has fetched."""
+        self._queue.clear()
+        self.handler = None
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
