@@ -157,7 +157,8 @@ def test_mask_15_instructions_are_always_verbatim(proxy: Served, up: ScriptedUps
 
 SIZES: list[tuple[Any, bool]] = [
     ("", False), ("x y z " * 83, False), ("x y z " * 83 + "x", False), ("x y z " * 83 + "xy", False),
-    (" " * 600, False), ("a" * 520, True), (" " * 4000, True), ("\U0001f30a" * 600, True), (builders.long_text(7, 520), True),
+    (" " * 600, False), ("a" * 520, True), (" " * 4000, True), ("\U0001f30a" * 600, True),
+    (builders.long_text(7, 520), True),
 ]  # fmt: skip
 
 
