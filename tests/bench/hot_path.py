@@ -1,0 +1,230 @@
+"""CPU of the proxy process per request and per streamed chunk, beside a plain pass-through with the same engine.
+
+Run it with `python -m tests.bench.hot_path [--json]`. Both run as processes of their own over
+loopback, turn by turn in one run; CPU is read from /proc. Bodies: a small one; 201 messages of
+440 KB, the same each time; and the same list growing by one exchange a request.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import Any
+
+from tests.support.serve import free_port, served_process, wait_ready
+
+CHUNKS = 500
+PAUSE_S = 0.001
+TICK_US = 1_000_000 / os.sysconf("SC_CLK_TCK")
+USAGE = {"prompt_tokens": 100, "completion_tokens": 2, "total_tokens": 102}
+BASE = {"id": "chatcmpl-1", "created": 1, "model": "m"}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Microseconds of CPU a unit (a request, or a chunk), one value a round; the medians make the ratio."""
+
+    case: str
+    plain: tuple[float, ...]
+    undercliff: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.undercliff) / statistics.median(self.plain)
+
+
+# -- the provider ------------------------------------------------------------------------------------
+
+
+def _reply() -> bytes:
+    message = {"role": "assistant", "content": "ok then"}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    body = json.dumps({**BASE, "object": "chat.completion", "choices": [choice], "usage": USAGE}).encode()
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def _event(choices: list[dict[str, Any]], **more: object) -> bytes:
+    data = (
+        b"data: %s\n\n" % json.dumps({**BASE, "object": "chat.completion.chunk", "choices": choices, **more}).encode()
+    )
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+REPLY = _reply()
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+WORD = _event([{"index": 0, "delta": {"content": "word "}, "finish_reason": None}])
+STREAM_END = (
+    _event([{"index": 0, "delta": {}, "finish_reason": "stop"}]) + _event([], usage=USAGE)
+    + b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
+)  # fmt: skip
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            body = await reader.readexactly(int(length.split(b":")[1]))
+            if b'"stream": true' not in body[-200:]:
+                writer.write(REPLY)
+                continue
+            writer.write(STREAM_HEAD)
+            for _ in range(CHUNKS):
+                writer.write(WORD)
+                await asyncio.sleep(PAUSE_S)
+            writer.write(STREAM_END)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+
+
+@contextmanager
+def provider() -> Iterator[str]:
+    """The cheapest provider there is, in a thread; yields its base URL."""
+    loop = asyncio.new_event_loop()
+    server = loop.run_until_complete(asyncio.start_server(_answer, "127.0.0.1", 0, limit=1 << 20))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+
+
+# -- the client --------------------------------------------------------------------------------------
+
+
+async def send(port: int, bodies: Iterator[bytes], requests: int) -> None:
+    """So many requests over one connection, one after the other."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
+    for _ in range(requests):
+        body = next(bodies)
+        writer.write(
+            b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sk-abc\r\n"
+            b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+        )
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b" 200 " in head, head
+        if b"chunked" in head.lower():
+            await reader.readuntil(b"0\r\n\r\n")
+            continue
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        await reader.readexactly(int(length.split(b":")[1]))
+    writer.close()
+    await writer.wait_closed()
+
+
+def _message(index: int, text: str) -> dict[str, str]:
+    return {"role": "user" if index % 2 == 0 else "assistant", "content": f"message number {index} {text}"}
+
+
+def _body(messages: list[dict[str, str]], **more: object) -> bytes:
+    return json.dumps({"model": "gpt-5.4", "messages": messages, **more}).encode()
+
+
+def large_list() -> list[dict[str, str]]:
+    """201 messages, 440 KB."""
+    system = {"role": "system", "content": "You are a careful assistant."}
+    return [system, *(_message(i, "lorem ipsum dolor " * 119) for i in range(199)), _message(200, "go on")]
+
+
+def same(messages: list[dict[str, str]], **more: object) -> Iterator[bytes]:
+    body = _body(messages, **more)
+    while True:
+        yield body
+
+
+def openings() -> Iterator[bytes]:
+    """Small bodies, each the first of a conversation of its own."""
+    for number in count():
+        yield _body([{"role": "user", "content": f"hi there, this is question {number}"}])
+
+
+def growing() -> Iterator[bytes]:
+    """The large list, one exchange longer with every request; the reply is the provider's."""
+    messages = large_list()
+    for number in count():
+        yield _body(messages)
+        messages.append({"role": "assistant", "content": "ok then"})
+        messages.append({"role": "user", "content": f"go on with step {number} of the plan"})
+
+
+# -- measuring ---------------------------------------------------------------------------------------
+
+
+def cpu_us(pid: int) -> float:
+    """User and system time that a process has used, all its threads."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * TICK_US
+
+
+@contextmanager
+def plain_process(upstream_url: str) -> Iterator[tuple[int, int]]:
+    port = free_port()
+    process = subprocess.Popen([sys.executable, "-m", "tests.bench.plain", upstream_url, str(port)])
+    try:
+        wait_ready(f"http://127.0.0.1:{port}")
+        yield port, process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def measure(rounds: int, requests: int) -> list[Figure]:
+    cases: dict[str, tuple[Any, int, int]] = {
+        "small, new talk": (openings, 4 * requests, 1),
+        "440 KB, same": (lambda: same(large_list()), requests, 1),
+        "440 KB, growing": (growing, requests, 1),
+        "stream, per chunk": (
+            lambda: same([{"role": "user", "content": "stream please"}], stream=True),
+            max(2, requests // 25),
+            CHUNKS,
+        ),
+    }
+    figures = []
+    with provider() as url, plain_process(url) as plain, served_process(f"{url}/v1") as served:
+        assert served.process is not None
+        targets = {"plain": plain, "undercliff": (served.port, served.process.pid)}
+        for case, (make, number, units) in cases.items():
+            bodies = {name: make() for name in targets}
+            used: dict[str, list[float]] = {name: [] for name in targets}
+            for name, (port, _) in targets.items():
+                asyncio.run(send(port, bodies[name], 3))
+            for _ in range(rounds):
+                for name, (port, pid) in targets.items():
+                    before = cpu_us(pid)
+                    asyncio.run(send(port, bodies[name], number))
+                    used[name].append((cpu_us(pid) - before) / (number * units))
+            figures.append(Figure(case, tuple(used["plain"]), tuple(used["undercliff"])))
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--requests", type=int, default=100, help="large requests a round")
+    arguments = parser.parse_args()
+    figures = measure(arguments.rounds, arguments.requests)
+    if arguments.json:
+        print(json.dumps([{**asdict(figure), "ratio": figure.ratio} for figure in figures], indent=2))
+        return
+    print(f"{'CPU in µs':20}{'plain (spread)':>26}{'undercliff (spread)':>26}{'ratio':>8}")
+    for f in figures:
+        cells = [f"{statistics.median(v):,.0f} ({min(v):,.0f}-{max(v):,.0f})" for v in (f.plain, f.undercliff)]
+        print(f"{f.case:20}{cells[0]:>26}{cells[1]:>26}{f.ratio:>8.2f}")
+
+
+if __name__ == "__main__":
+    main()
