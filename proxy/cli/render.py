@@ -65,7 +65,7 @@ def conversation(shown: Shown, *, is_full: bool) -> None:
     console = _console()
     one = shown.conversation
     console.print(
-        Text(f"conversation {one.id} · {one.model} · {one.exchanges} calls · {one.items} items", style="bold")
+        Text(f"conversation {one.id} · {one.model} · {_count(one.exchanges, 'call')} · {_count(one.items, 'item')}", style="bold")
     )
     figures = f"input {one.input:,} ({one.cached:,} cached), output {one.output:,}, ${one.cost:.4f}"
     console.print(Text(f"{figures}, {one.saved_tokens:,} tokens saved"))
@@ -189,6 +189,10 @@ def short_count(number: int) -> str:
         if number >= limit:
             return f"{number / limit:.1f}{unit}"
     return str(number)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _console() -> Console:

@@ -95,7 +95,9 @@ def _note(row: Row) -> str:
 def show_totals(console: Console, figures: Figures) -> None:
     direct, through, kept = figures.direct, figures.through, figures.kept
     console.print(
-        "\nTotals. The provider is a model: a cliff at 27,200 tokens, a tenth of a real one.", highlight=False
+        f"\nTotals of the {direct.calls} calls that both got through."
+        "\nThe provider is a model of one: its price cliff, at 27,200 tokens, is a tenth of a real one's.",
+        highlight=False,
     )
     table = Table()
     table.add_column("")
