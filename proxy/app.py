@@ -196,13 +196,14 @@ async def build(config: Config) -> Parts:
     async with contextlib.AsyncExitStack() as opened:  # closed again when a later part fails
         store = await _open_store(config)
         opened.push_async_callback(store.aclose)
+        secret = tenant_secret(config.store)
         upstream = Upstream(_upstream_options(config.upstream))
         opened.push_async_callback(upstream.aclose)
         gate = Gate(
             client_keys=config.server.client_keys,
             is_managed=config.upstream.is_managed,
             provider_key=config.upstream.key,
-            secret=tenant_secret(config.store),
+            secret=secret,
             upstream=config.upstream.url,
         )
         exchanges = await build_exchanges(config, store, upstream)
