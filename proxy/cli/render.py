@@ -65,7 +65,10 @@ def conversation(shown: Shown, *, is_full: bool) -> None:
     console = _console()
     one = shown.conversation
     console.print(
-        Text(f"conversation {one.id} · {one.model} · {_count(one.exchanges, 'call')} · {_count(one.items, 'item')}", style="bold")
+        Text(
+            f"conversation {one.id} · {one.model} · {_count(one.exchanges, 'call')} · {_count(one.items, 'item')}",
+            style="bold",
+        )
     )
     figures = f"input {one.input:,} ({one.cached:,} cached), output {one.output:,}, ${one.cost:.4f}"
     console.print(Text(f"{figures}, {one.saved_tokens:,} tokens saved"))
