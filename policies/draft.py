@@ -64,12 +64,10 @@ class Draft:
         """Tokens of the whole window as it stands now."""
         return sum(self.cost(index) for index in range(len(self.forms))) + self.digest_tokens
 
-    def first_change(self) -> int | None:
-        """Index of the first item whose form differs from the held one."""
-        for index, (before, after) in enumerate(zip(self._held, self.forms, strict=True)):
-            if before is not after:
-                return index
-        return None
+    def changed(self) -> list[int]:
+        """Indices of the items whose form differs from the held one."""
+        pairs = zip(self._held, self.forms, strict=True)
+        return [index for index, (before, after) in enumerate(pairs) if before is not after]
 
     def may_lower(self, index: int, form: Form) -> bool:
         """May this item take `form` by the contract, and is it lower than now and shorter?"""

@@ -1,4 +1,4 @@
-"""The money rules at work on a draft: shorten the tail without a break, pay rent, fold when it is due."""
+"""The money rules at work on a draft: pay rent for what is carried, fold when it is due."""
 
 from __future__ import annotations
 
@@ -9,75 +9,45 @@ from policies.ageing import WordIndex, groups_in_use
 from policies.draft import Draft, digest_allowance
 from policies.economics import (
     EconomicsOptions,
-    OutputKind,
     decision_prices,
     is_rent_due,
-    is_tail_mask_worth,
-    need_probability,
-    output_kind,
+    is_soon_earned,
     rent,
 )
 from policies.model import Form
 
 RENT = "rent"
 SENT = "sent"
-SENT_BEFORE = "sent_before"
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Policy memory: rent paid so far, and the lengths of the last two lists sent.
-
-    What lies between the two lengths went out in full exactly once, so shortening it re-bills
-    nothing that was ever read from the cache.
-    """
+    """Policy memory: the rent paid so far, and the length of the list it was last paid for."""
 
     rent: float = 0.0
     sent: int = 0
-    sent_before: int = 0
 
     @classmethod
     def read(cls, memory: Mapping[str, float]) -> Ledger:
-        return cls(memory.get(RENT, 0.0), int(memory.get(SENT, 0)), int(memory.get(SENT_BEFORE, 0)))
+        return cls(memory.get(RENT, 0.0), int(memory.get(SENT, 0)))
 
     def memory(self) -> dict[str, float]:
-        return {RENT: self.rent, SENT: self.sent, SENT_BEFORE: self.sent_before}
+        return {RENT: self.rent, SENT: self.sent}
 
     def advance(self, length: int, rent: float) -> Ledger:
         """The ledger after a list of `length`. The same list again changes nothing."""
-        if length == self.sent:
-            return self
-        return Ledger(rent, length, min(self.sent, length))
+        return self if length == self.sent else Ledger(rent, length)
 
 
-def shorten_tail(draft: Draft, ledger: Ledger, options: EconomicsOptions) -> None:
-    """Stub or excerpt outputs that were seen in full exactly once. No cached token is touched."""
-    window = draft.tokens
-    if window < options.small or ledger.sent == len(draft.candidates):
-        return
-    prices = decision_prices(draft.situation.prices, options)
-    calls = max((candidate.call for candidate in draft.candidates), default=0)
-    for candidate in draft.candidates[ledger.sent_before : ledger.sent]:
-        index = candidate.index
-        if candidate.kind != "tool_result" or draft.forms[index] is not Form.FULL:
-            continue
-        kind = output_kind(candidate.tool, candidate.source)
-        tokens = candidate.tokens
-        probability = need_probability(kind, tokens)
-        is_cheap = is_tail_mask_worth(probability, tokens, calls, window, prices, options)
-        if is_cheap and not candidate.is_failed and draft.may_lower(index, Form.STUB):
-            draft.lower(index, Form.STUB, f"{kind} output, needed again in {probability:.0%}")
-        elif (
-            options.excerpts
-            and tokens >= options.excerpt_from
-            and kind != "read"
-            and draft.may_lower(index, Form.EXCERPT)
-        ):
-            draft.lower(index, Form.EXCERPT, f"large {kind} output, seen once")
+def newest_call(draft: Draft) -> int:
+    return max((candidate.call for candidate in draft.candidates), default=0)
 
 
-def is_excerpted(kind: OutputKind, tokens: int, options: EconomicsOptions) -> bool:
-    return options.excerpts and tokens >= options.excerpt_from and kind != "read"
+def is_busy(draft: Draft, options: EconomicsOptions) -> bool:
+    """Does the run grow so fast that its outputs outweigh all else?"""
+    calls = newest_call(draft)
+    total = sum(candidate.tokens for candidate in draft.candidates if not candidate.is_pinned)
+    return calls > 0 and total >= options.busy_growth * calls
 
 
 def foldable_groups(draft: Draft, options: EconomicsOptions, index: WordIndex) -> list[range]:
@@ -98,7 +68,7 @@ def foldable_groups(draft: Draft, options: EconomicsOptions, index: WordIndex) -
 
 def tail_start(draft: Draft, options: EconomicsOptions) -> int:
     """Index where the tail begins: the last calls by count and tokens, but never fewer than the least."""
-    newest = max((candidate.call for candidate in draft.candidates), default=0)
+    newest = newest_call(draft)
     tokens = 0
     start = len(draft.candidates)
     for candidate in reversed(draft.candidates):
@@ -127,7 +97,10 @@ def fold_when_due(draft: Draft, ledger: Ledger, options: EconomicsOptions, index
     first = min(first, groups[0].start)
     behind = digest + sum(draft.cost(i) for i in range(first, len(draft.forms))) - removed
     is_free = draft.situation.is_cold and foldable >= options.min_fold
-    if not is_free and not is_rent_due(paid, behind, foldable, prices, options):
+    is_due = is_rent_due(paid, behind, prices, options) and is_soon_earned(
+        foldable, behind, newest_call(draft), prices, options
+    )
+    if not is_free and not (is_due and foldable >= options.min_fold):
         return "", paid
     why = "cache cold" if is_free else f"rent {paid:,.0f}"
     for group in groups:

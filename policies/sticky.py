@@ -1,4 +1,7 @@
-"""The default policy: the previous window and what is new; changes come in batches, when they must or when they pay."""
+"""The default policy: the previous window and what is new; changes come in batches, when they must or when they pay.
+
+A run of large outputs is masked in few batches; any other is folded where the price of carrying has paid the break.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,24 @@ from policies.ageing import WordIndex
 from policies.draft import Draft, digest_allowance
 from policies.economics import EconomicsOptions
 from policies.model import Form, Pressure, Selection, Situation
-from policies.money import Ledger, fold_when_due, shorten_tail
+from policies.money import Ledger, fold_when_due, is_busy
 
 
 @dataclass(frozen=True, slots=True)
 class StickyOptions(EconomicsOptions):
-    """`economics`: let prices decide (see EconomicsOptions) instead of `mask_at`.
+    """`economics`: let prices decide (see EconomicsOptions) in runs that are not busy; else batches alone.
 
-    `mask_at`: tokens of items above which a batch of old tool results becomes stubs.
-
-    `keep`: newest results that a batch leaves alone. `min_batch`, `min_share`: a batch must free so
-    many tokens, and that share of the tokens it makes the provider read anew. `min_tail`: calls
-    that a fold keeps whole before it would rather mask inside the tail.
+    `mask_at`: tokens of items above which a batch of old tool results becomes stubs. `keep`: newest
+    results that a batch leaves alone; those of the last exchange stay in any case. `min_batch`,
+    `min_share`: a batch must free so many tokens, and that share of the tokens it makes the provider
+    read anew. `min_tail`: calls that a fold keeps whole before it would rather mask inside the tail.
     """
 
-    economics: bool = False
-    mask_at: int = 20_000
-    keep: int = 3
+    economics: bool = True
+    mask_at: int = 32_000
+    keep: int = 1
     min_batch: int = 2_000
-    min_share: float = 0.25
+    min_share: float = 2.0
     min_tail: int = 5
 
     def __post_init__(self) -> None:
@@ -50,16 +52,13 @@ class Sticky:
         draft = Draft(situation)
         ledger = Ledger.read(situation.memory)
         rent = ledger.rent
-        reason = ""
-        if self.options.economics:
-            shorten_tail(draft, ledger, self.options)
         if situation.pressure is not None:
             reason = self._relieve(draft, situation.pressure)
-        elif not self.options.economics:
-            reason = self._mask_batch(draft)
-        if self.options.economics and not reason:
+        elif self.options.economics and not is_busy(draft, self.options):
             reason, rent = fold_when_due(draft, ledger, self.options, self._words)
-        return draft.finish(reason or "shortened the tail", ledger.advance(len(situation.candidates), rent).memory())
+        else:
+            reason = self._mask_batch(draft)
+        return draft.finish(reason, ledger.advance(len(situation.candidates), rent).memory())
 
     def _mask_batch(self, draft: Draft) -> str:
         """Stub old results once the window is over the trigger and the batch is worth its break."""
@@ -90,7 +89,20 @@ class Sticky:
         if draft.tokens > pressure.target and before - draft.tokens < least:
             draft.reset()
             return ""
-        return f"{pressure.kind}: folded, {before:,} tokens to {draft.tokens:,}"
+        return f"{pressure.kind}: {what_was_done(draft)}, {before:,} tokens to {draft.tokens:,}"
+
+
+def what_was_done(draft: Draft) -> str:
+    """How the draft differs from what was held, in words: `folded 12 calls, masked 3 results`."""
+    folded = masked = 0
+    for index in draft.changed():
+        is_folded = draft.forms[index] is Form.FOLDED
+        folded += is_folded and draft.candidates[index].kind == "assistant"
+        masked += not is_folded
+    words = [f"folded {folded:,} calls"] if folded else []
+    if masked:
+        words.append(f"masked {masked:,} results")
+    return ", ".join(words) or "folded"
 
 
 def maskable(draft: Draft, keep: int) -> list[int]:

@@ -115,12 +115,12 @@ def run_arm(
     return summarise(arm, reports, times, provider.served, session)
 
 
-NEVER_MASKS = {"mask_at": 10_000_000}
+NEVER_MASKS = {"economics": False, "mask_at": 10_000_000}
 """Sticky that changes nothing until the provider refuses: so the limit is really met."""
 ARMS: tuple[tuple[str, str | None, dict[str, object]], ...] = (
     ("direct", None, {}),
     ("sticky", "sticky", {}),
-    ("sticky, economics", "sticky", {"economics": True}),
+    ("sticky, batches only", "sticky", {"economics": False}),
     ("last_n 20", "last_n", {"messages": 20}),
     ("passthrough", "passthrough", {}),
 )

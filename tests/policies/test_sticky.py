@@ -21,7 +21,8 @@ from policies.testing import (
     random_situation,
 )
 
-PLAIN = StickyOptions()
+PLAIN = StickyOptions(economics=False, mask_at=20_000, keep=3, min_share=0.25)
+DEFAULT = StickyOptions()
 
 
 def held_after(situation: Situation, selection: Selection) -> dict[str, Form]:
@@ -195,3 +196,61 @@ def test_conforms() -> None:
 def test_negative_options_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         StickyOptions(**{name: -1})
+
+
+def windows_of(calls: int, result_tokens: int, call_tokens: int = 50) -> tuple[list[Selection], int]:
+    """The default's answers over a session, and the tokens of the last window."""
+    held: dict[str, Form] = {}
+    memory: dict[str, float] = {}
+    made: list[Selection] = []
+    for count in range(1, calls + 1):
+        situation = replace(
+            make_situation(make_session(count, result_tokens, call_tokens=call_tokens), held=held), memory=memory
+        )
+        made.append(Sticky(DEFAULT).select(situation))
+        check(situation, made[-1])
+        held = held_after(situation, made[-1])
+        memory = dict(made[-1].memory)
+    return made, window_tokens(situation, made[-1])
+
+
+def test_a_run_of_large_outputs_is_masked_in_few_batches() -> None:
+    made, tokens = windows_of(40, 2_000)
+    reasons = [selection.reason for selection in made if selection.reason]
+    assert 2 <= len(reasons) <= 4 and all("masked" in reason for reason in reasons)
+    assert tokens < 32_000
+
+
+def test_a_run_of_small_outputs_is_folded_once_or_twice() -> None:
+    made, tokens = windows_of(120, 250, 150)
+    reasons = [selection.reason for selection in made if selection.reason]
+    assert 1 <= len(reasons) <= 4 and all("folded" in reason for reason in reasons)
+    assert tokens < 30_000
+
+
+def test_a_short_run_is_left_alone() -> None:
+    assert not any(selection.reason for selection in windows_of(20, 300)[0])
+    assert not any(selection.reason for selection in windows_of(4, 2_000)[0])
+
+
+def test_the_reason_says_what_was_done_under_pressure() -> None:
+    few = make_situation(make_session(6, 4_000), pressure=Pressure("guard", 10_000))
+    selection = Sticky(PLAIN).select(few)
+    assert Form.FOLDED not in forms_of(selection).values()
+    assert "masked 5 results" in selection.reason and "folded" not in selection.reason
+    many = make_situation(make_session(60, 20, call_tokens=500), pressure=Pressure("threshold", 15_000))
+    assert "folded" in Sticky(PLAIN).select(many).reason
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=200)
+def test_the_default_gives_the_same_answer_again(seed: int) -> None:
+    situation = random_situation(seed)
+    selection = Sticky(DEFAULT).select(situation)
+    check(situation, selection)
+    again = Sticky(DEFAULT).select(replace(situation, held=forms_of(selection), memory=selection.memory))
+    assert forms_of(again) == forms_of(selection)
+
+
+def test_the_default_conforms() -> None:
+    assert check_policy(Sticky(DEFAULT)) == 300

@@ -1,0 +1,127 @@
+"""Rent and folds on a draft: when a fold comes, what it takes, what it leaves, what it remembers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from policies.ageing import WordIndex
+from policies.draft import Draft
+from policies.economics import EconomicsOptions
+from policies.model import Candidate, Form, Prices, Situation
+from policies.money import Ledger, fold_when_due, foldable_groups, is_busy, newest_call, tail_start
+from policies.testing import make_candidate, make_session, make_situation
+
+OPTIONS = EconomicsOptions()
+LONG = make_session(80, 250, call_tokens=150)
+"""400 tokens a call, as coding runs have."""
+
+
+def folded(draft: Draft) -> list[int]:
+    return [index for index, form in enumerate(draft.forms) if form is Form.FOLDED]
+
+
+def due(
+    situation: Situation, ledger: Ledger | None = None, options: EconomicsOptions = OPTIONS
+) -> tuple[Draft, str, float]:
+    draft = Draft(situation)
+    reason, rent = fold_when_due(draft, ledger or Ledger(), options, WordIndex())
+    return draft, reason, rent
+
+
+def test_the_ledger_survives_the_policy_memory() -> None:
+    ledger = Ledger(rent=120.5, sent=7)
+    assert Ledger.read(ledger.memory()) == ledger
+    assert Ledger.read({}) == Ledger()
+
+
+def test_the_same_list_again_pays_no_rent_again() -> None:
+    ledger = Ledger(rent=10, sent=7)
+    assert ledger.advance(7, 99) == ledger
+    assert ledger.advance(9, 99) == Ledger(99, 9)
+    _, _, rent = due(make_situation(LONG), Ledger(rent=10, sent=len(LONG)))
+    assert rent == 10
+
+
+def test_rent_adds_up_call_by_call_until_it_is_due() -> None:
+    memory, folds = Ledger(), []
+    for calls in range(1, 81):
+        draft, reason, rent = due(make_situation(make_session(calls, 250, call_tokens=150)), memory)
+        folds += [calls] if reason else []
+        memory = memory.advance(len(draft.candidates), rent)
+        if reason:
+            break
+    assert len(folds) == 1 and 30 < folds[0] < 80
+    assert memory.rent == 0, "a fold starts the account anew"
+
+
+def test_a_fold_takes_everything_before_the_tail_but_pins() -> None:
+    draft, reason, _ = due(make_situation(LONG), Ledger(rent=1_000_000))
+    tail = tail_start(draft, OPTIONS)
+    assert folded(draft) == list(range(2, tail))
+    assert "folded" in reason and "rent" in reason
+
+
+def test_a_fold_waits_for_its_rent() -> None:
+    draft, reason, rent = due(make_situation(LONG))
+    assert not folded(draft) and reason == "" and rent > 0
+
+
+def test_a_cold_cache_makes_the_fold_free() -> None:
+    draft, reason, rent = due(make_situation(LONG, is_cold=True))
+    assert folded(draft) and "cold" in reason and rent == 0
+
+
+def test_small_windows_are_left_alone() -> None:
+    small = make_session(20, 250, call_tokens=150)
+    draft, reason, _ = due(make_situation(small, is_cold=True), Ledger(rent=1_000_000))
+    assert draft.tokens < OPTIONS.small and reason == "" and not folded(draft)
+
+
+def test_a_young_run_does_not_fold_for_a_gain_that_comes_late() -> None:
+    heavy_tail = [*LONG[:56], *(replace(c, costs=(0, 0, 40, -1, -1, 10_000)) for c in LONG[56:62])]
+    young = make_situation(heavy_tail)
+    assert due(young, Ledger(rent=1_000_000))[1] == ""
+    assert due(young, Ledger(rent=1_000_000), replace(OPTIONS, prudence=0.0))[1] != ""
+
+
+def test_where_cached_reads_are_free_no_fold_comes() -> None:
+    situation = replace(make_situation(LONG), prices=Prices(cached=0.0))
+    assert due(situation)[1:] == ("", 0.0)
+
+
+def test_user_messages_are_never_folded_by_rent() -> None:
+    candidates = list(LONG)
+    candidates[20] = make_candidate(20, "user", 300, group=candidates[20].group + 1_000, call=candidates[20].call)
+    draft, reason, _ = due(make_situation(candidates), Ledger(rent=1_000_000))
+    assert reason and draft.forms[20] is Form.FULL
+
+
+def test_a_group_that_a_recent_action_named_stays() -> None:
+    candidates: list[Candidate] = list(LONG)
+    candidates[11] = replace(candidates[11], text="def raise_sluice_12(): ...")
+    candidates[-6] = replace(candidates[-6], text="edit raise_sluice_12")
+    assert candidates[-6].kind == "assistant"
+    draft, reason, _ = due(make_situation(candidates), Ledger(rent=1_000_000))
+    kept = [c.index for c in candidates if c.group == candidates[11].group]
+    assert reason and all(draft.forms[index] is Form.FULL for index in kept)
+    assert draft.forms[kept[0] - 1] is Form.FOLDED and draft.forms[kept[-1] + 1] is Form.FOLDED
+
+
+def test_too_little_before_the_tail_is_not_worth_a_look() -> None:
+    assert foldable_groups(Draft(make_situation(make_session(6, 250))), OPTIONS, WordIndex()) == []
+
+
+@pytest.mark.parametrize(("result_tokens", "calls_kept"), [(50, 10), (250, 10), (600, 6), (8_000, 3)])
+def test_the_tail_is_bounded_by_calls_and_tokens(result_tokens: int, calls_kept: int) -> None:
+    draft = Draft(make_situation(make_session(30, result_tokens)))
+    first = draft.candidates[tail_start(draft, OPTIONS)]
+    assert first.call == 30 - calls_kept + 1
+
+
+def test_a_run_of_large_outputs_is_busy() -> None:
+    assert is_busy(Draft(make_situation(make_session(10, 2_000))), OPTIONS)
+    assert not is_busy(Draft(make_situation(LONG)), OPTIONS)
+    assert not is_busy(Draft(make_situation([make_candidate(0, "user", 90_000)])), OPTIONS), "no call yet"
+    assert newest_call(Draft(make_situation([]))) == 0
