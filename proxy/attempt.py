@@ -67,4 +67,5 @@ def error_text(body: bytes) -> str:
             value = value[key]
     if isinstance(value, Mapping):
         value = value.get("message", value)
-    return str(value)[:500]
+    # Else the body's own text: a value nested too deeply cannot be printed.
+    return (value if isinstance(value, str) else body.decode("utf-8", "replace"))[:500]

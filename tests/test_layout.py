@@ -37,7 +37,6 @@ TEST_IS_OWED: frozenset[str] = frozenset(
         "proxy/settle.py",
         "proxy/turn.py",
         "proxy/windows.py",
-        "proxy/wire/errors.py",
     }
 )
 CATCHES_EVERYTHING: frozenset[str] = frozenset(

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import orjson
 
+from proxy.wire.jsonbytes import loads
+
 JSON_HEADERS = [(b"content-type", b"application/json")]
+_MAX_DEPTH = 10  # of the error object inside what wraps it: a body may be nested as deep as it likes
 
 
 def load(body: bytes) -> object:
     """The decoded error body; its text where it is not JSON. Never raises."""
-    try:
-        value: object = orjson.loads(body)
-        return value
-    except orjson.JSONDecodeError:
-        pass
     text = body.decode("utf-8", "replace")
     try:
-        value = json.loads(text)
-        return value
+        return loads_text(text)
     except ValueError:
         return text
 
 
 def loads_text(text: str) -> object:
     """JSON inside a string, for error bodies that nest one in another. Raises ValueError."""
-    value: object = json.loads(text)
+    value: object = loads(text)
     return value
 
 
@@ -36,15 +32,17 @@ def names_option(body: bytes, option: str) -> bool:
     return option.encode() in body
 
 
-def error_fields(value: object) -> dict[str, Any]:
+def error_fields(value: object, depth: int = 0) -> dict[str, Any]:
     """`type`, `param` and `code` of an error object wherever it stands: nested, flat or in an array."""
+    if depth > _MAX_DEPTH:
+        return {}
     if isinstance(value, list):
-        return next((found for found in map(error_fields, value) if found), {})
+        return next((found for found in (error_fields(each, depth + 1) for each in value) if found), {})
     if not isinstance(value, dict):
         return {}
     for key in ("error", "detail", "response"):
         inner = value.get(key)
-        if isinstance(inner, (dict, list)) and (found := error_fields(inner)):
+        if isinstance(inner, (dict, list)) and (found := error_fields(inner, depth + 1)):
             return found
     fields = {key: value[key] for key in ("type", "param", "code") if key in value}
     return fields if ("message" in value or "code" in fields) else {}

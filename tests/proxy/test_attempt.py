@@ -56,6 +56,8 @@ def test_figures_come_with_an_overflow() -> None:
         (b"<html>", "<html>"),
         (b"", ""),
         (b"x" * 2000, "x" * 500),
+        (b"[" * 900 + b"]" * 900, "[" * 500),
+        (b"[" * 100_000, "[" * 500),
     ],
 )
 def test_error_texts(body: bytes, text: str) -> None:
