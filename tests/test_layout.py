@@ -33,10 +33,6 @@ TEST_IS_OWED: frozenset[str] = frozenset(
     {
         # Modules whose tests are not in their own folder yet. Add nothing; take off what has got its test.
         "proxy/demo/run.py",
-        "proxy/exchange.py",
-        "proxy/settle.py",
-        "proxy/turn.py",
-        "proxy/windows.py",
     }
 )
 CATCHES_EVERYTHING: frozenset[str] = frozenset(
