@@ -14,7 +14,8 @@ _HEAD = """\
 # The environment also sets UNDERCLIFF_CONFIG (this file) and UNDERCLIFF_DATA_DIR (where the store is by default).
 """
 _OPTIONS = """\
-# Options of the policy itself. Which there are depends on the policy.
+# Options of the policy itself. Which there are depends on the policy; sticky has mask_at = 32000, keep = 1,
+# economics = true (false: batches of masks alone) and more, each told in policies/sticky.py.
 # [policy.options]
 """
 _MODELS = """\

@@ -20,6 +20,7 @@ from policies.testing import (
     make_situation,
     random_situation,
 )
+from proxy.config.example import example_toml
 
 PLAIN = StickyOptions(economics=False, mask_at=20_000, keep=3, min_share=0.25)
 DEFAULT = StickyOptions()
@@ -254,3 +255,9 @@ def test_the_default_gives_the_same_answer_again(seed: int) -> None:
 
 def test_the_default_conforms() -> None:
     assert check_policy(Sticky(DEFAULT)) == 300
+
+
+def test_the_example_tomluration_tells_the_defaults() -> None:
+    assert (DEFAULT.mask_at, DEFAULT.keep, DEFAULT.economics) == (32_000, 1, True)
+    for told in ("mask_at = 32000", "keep = 1", "economics = true"):
+        assert told in example_toml()
