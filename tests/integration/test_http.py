@@ -345,6 +345,19 @@ def test_a_reply_that_is_no_http_is_a_bad_gateway(up: ScriptedUpstream, proxy: S
     assert reply.status_code == 502 and reply.json()["error"]["code"] == "upstream_protocol"
 
 
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"error":' * 900 + b'"x"' + b"}" * 900], ids=["open", "closed"])
+def test_an_error_nested_too_deeply_to_be_read_is_relayed(
+    up: ScriptedUpstream, proxy: Served, body: bytes, stream: bool
+) -> None:
+    """RETR-09 at its worst: what we cannot read is still upstream's answer, and nothing is sent for it twice."""
+    before = len(up.requests)
+    up.handler = lambda _: replies.raw_reply(400, body, [("content-type", "application/json")])
+    reply = post(proxy, chat(stream=stream))
+    up.handler = None
+    assert (reply.status_code, reply.content, len(up.requests) - before) == (400, body, 1)
+
+
 # -- sizes -------------------------------------------------------------------------------------------
 
 
