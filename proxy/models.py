@@ -49,6 +49,7 @@ class ModelBook:
         self._upstream = config.upstream.url
         self._limits: dict[str, int] = {}
         self._ratios: dict[str, Calibration] = {}
+        self._written: dict[str, float] = {}  # ratios as the store has them: a restart must decide the same
         self.refuses_usage = False
         self._cache: dict[str, ModelLimits] = {}
         for row in learned:
@@ -60,6 +61,7 @@ class ModelBook:
             self._limits[row.model] = int(row.value)
         elif row.name == "ratio":
             self._ratios[row.model] = Calibration(ratio=row.value, samples=1)
+            self._written[row.model] = row.value
         elif row.name == "refuses_usage":
             self.refuses_usage = bool(row.value)
 
@@ -78,7 +80,7 @@ class ModelBook:
                     guard_cliff_share=window.guard_cliff_share,
                     guard_window_share=window.guard_window_share,
                 ),
-                self._ratios.get(model, Calibration()).ratio,
+                self._written.get(model, Calibration().ratio),
             )
             if len(self._cache) > 1000:
                 self._cache.clear()
@@ -100,9 +102,11 @@ class ModelBook:
         if new is old:
             return Batch()
         self._ratios[model] = new
-        self._cache.pop(model, None)
-        if old.samples and abs(new.ratio - old.ratio) < RATIO_STEP * old.ratio:
+        written = self._written.get(model)
+        if written is not None and abs(new.ratio - written) < RATIO_STEP * written:
             return Batch()
+        self._written[model] = new.ratio
+        self._cache.pop(model, None)
         return self._row(model, "ratio", new.ratio)
 
     def learn_refusal(self) -> Batch:

@@ -187,11 +187,11 @@ class Turns:
         """Does the billed size of the last call, or the expected size of this one, call for compaction?"""
         state, limits = turn.live.state, turn.limits
         marks = limits.thresholds
-        if not state.calls or calm.tokens < REGROWTH * state.futile_at:
+        if not (state.calls or turn.live.seen) or calm.tokens < REGROWTH * state.futile_at:
             return None
         new = turn.measured.new_tokens(turn.live.seen)
         expected = state.input + limits.billed(new) if state.input else limits.billed(turn.estimate)
-        if calm.reason:  # this very request is smaller already
+        if calm.reason or not state.calls:  # smaller already, or a fork: its bill was for its parent's list
             expected = min(expected, limits.billed(calm.tokens + turn.tools_tokens))
         last = turn.conversation.elements[-1]
         is_new_turn = kind_of(last) == "user"

@@ -65,3 +65,11 @@ def test_any_name_has_limits(tmp_path: Path, name: str) -> None:
 def test_a_refused_option_is_remembered(tmp_path: Path) -> None:
     models = book(tmp_path)
     assert models.learn_refusal().learned and models.refuses_usage
+
+
+def test_a_restart_goes_on_with_the_same_ratio(tmp_path: Path) -> None:
+    """Many small changes: what is in use is always what was written last, and it follows."""
+    models = book(tmp_path)
+    rows = [row for step in range(200) for row in models.learn_usage("m-1", billed=2000 + step, counted=1000).learned]
+    assert models.limits("m-1").ratio == rows[-1].value == book(tmp_path, (rows[-1],)).limits("m-1").ratio
+    assert 1 < len(rows) < 20 and rows[-1].value > 2.15
