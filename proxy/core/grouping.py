@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from proxy.core.model import Call, Element
 
@@ -97,6 +98,11 @@ def groups(elements: Sequence[Element]) -> list[int]:
     what follows it; reasoning and the rest of the response it opened; unknown elements that name
     the same id, and an unknown element and the element before it.
     """
+    return list(_groups(tuple(elements)))
+
+
+@lru_cache(maxsize=4)  # one request asks several times about its list; elements compare by identity
+def _groups(elements: tuple[Element, ...]) -> tuple[int, ...]:
     joined = [False] * len(elements)  # joined[i]: element i is in the group of element i - 1
     sites = pair_results(elements)
     answered = {site.index for site in sites.values()}
@@ -112,7 +118,7 @@ def groups(elements: Sequence[Element]) -> list[int]:
     numbers: list[int] = []
     for index, is_joined in enumerate(joined):
         numbers.append(0 if not index else numbers[-1] + (0 if is_joined else 1))
-    return numbers
+    return tuple(numbers)
 
 
 def call_ordinals(elements: Sequence[Element]) -> list[int]:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain as concat
 from itertools import pairwise
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -46,6 +47,8 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defaults
     response: bytes = b""  # hash of the response id whose last element this is
 
 
+# The same elements come with every request of a conversation; a step lives as long as its element.
+_STEPS: WeakKeyDictionary[Element, Step] = WeakKeyDictionary()
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Step)
 
@@ -171,7 +174,12 @@ def probe(conversation: Conversation, tenant: str) -> Probe:
 
 def steps_of(elements: Sequence[Element]) -> list[Step]:
     """The steps of a list. Assistant text beside calls in its own element is weak, as it is inside one element."""
-    steps = [_step(element) for element in elements]
+    steps: list[Step] = []
+    for element in elements:
+        step = _STEPS.get(element)
+        if step is None:
+            step = _STEPS[element] = _step(element)
+        steps.append(step)
     for i, step in enumerate(steps):
         if step.role == "assistant" and step.kind == "message" and step.chain and _is_beside_calls(steps, i):
             steps[i] = msgspec.structs.replace(step, chain=b"")
@@ -287,6 +295,7 @@ def forced_conversation(tenant: str, name: str) -> str:
     return short_id("conversation", tenant, "forced", name)
 
 
+@lru_cache(maxsize=65536)  # a client repeats its whole list on every call
 def item_id(conversation: str, element_hash: bytes, occurrence: int) -> str:
     """The same content at the same occurrence in a conversation is the same item."""
     return short_id("item", conversation, element_hash, str(occurrence))

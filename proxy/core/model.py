@@ -35,7 +35,7 @@ class Call:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Element:
     """One element of the client's list, exactly as it came, with what was read from it.
 

@@ -150,11 +150,15 @@ def _bare_forms(line: str) -> Iterator[str]:
     if len(line) < LINE:
         return
     yield line
-    bare = _MARKUP.sub("", line[:2000]).strip()
-    spoken = _MARKUP.sub("", _SPEAKER.sub("", bare)).strip()
+    bare = _without_markup(line[:2000]).strip()
+    spoken = _without_markup(_SPEAKER.sub("", bare)).strip()
     for form in (bare, spoken, spoken.strip("\"'`“”")):
         if form != line and len(form) >= LINE:
             yield form
+
+
+def _without_markup(line: str) -> str:
+    return _MARKUP.sub("", line) if "<" in line else line
 
 
 def _line_key(line: str) -> Key:

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from tests.support.serve import free_port, served_process, wait_ready
@@ -164,8 +165,7 @@ def growing() -> Iterator[bytes]:
 
 def cpu_us(pid: int) -> float:
     """User and system time that a process has used, all its threads."""
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
-        fields = stat.read().rpartition(")")[2].split()
+    fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * TICK_US
 
 
