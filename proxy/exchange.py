@@ -136,8 +136,9 @@ class _Exchange:
         """The bypass: a fault of ours is logged and noted, and never becomes the agent's."""
         try:
             yield
-        except NotUnderstoodError as error:
+        except (NotUnderstoodError, RecursionError) as error:
             self.note = str(error)
+            self.turn = None
         except Exception as error:
             log.exception("own_fault", exchange=self.id, doing=doing)
             self.note = f"{doing}: {type(error).__name__}: {error}"

@@ -195,3 +195,14 @@ def test_nobody_listens() -> None:
         (conversation,) = Records(proxy.db).conversations()
         outcome = Records(proxy.db).outcome(conversation)
         assert (outcome.status, outcome.outcome) == (502, "error")
+
+
+@pytest.mark.parametrize("depth", [900, 1000, 1020, 3000])
+@pytest.mark.parametrize("place", [b'"messages":[{"role":"user","content":%s}]', b'"messages":[],"tools":%s'])
+def test_a_request_nested_beyond_reading_goes_out_as_it_came(
+    up: ScriptedUpstream, proxy: Served, depth: int, place: bytes
+) -> None:
+    body = b'{"model":"m",' + place % (b"[" * depth + b'"x"' + b"]" * depth) + b"}"
+    up.enqueue(replies.json_reply(replies.completion("fine")))
+    assert post(proxy, body).status_code == 200
+    assert up.requests[-1].body == body
