@@ -27,7 +27,12 @@ class CodingError(ValueError):
 
 
 class Decoder(Protocol):
+    """Undoes a coding as the bytes come. `is_complete` at the end of a body that did not break off."""
+
     def feed(self, data: bytes) -> bytes: ...
+
+    @property
+    def is_complete(self) -> bool: ...
 
 
 class _Zlib:
@@ -64,6 +69,7 @@ class _Brotli:
         self._started = False
 
     def feed(self, data: bytes) -> bytes:
+        self._started = self._started or bool(data)
         return bytes(self._inner.process(data))
 
     def pieces(self, data: bytes, limit: int) -> Iterator[bytes]:
@@ -78,23 +84,18 @@ class _Brotli:
 
 
 class _Zstd:
-    def __init__(self) -> None:
-        self._inner = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
-
-    def feed(self, data: bytes) -> bytes:
-        return self._inner.decompress(data)
-
-
-class _ZstdBody:
-    """A whole zstd body. Its decoder takes no limit, so it is fed in steps that can grow to some megabytes only."""
+    """Its decoder takes no limit, so it is fed in steps that can grow to some megabytes only."""
 
     _FEED = 512
 
-    def __init__(self, cap: int) -> None:
+    def __init__(self, cap: int = 0) -> None:
         # A frame of one segment asks for a window as large as its content.
         self._make = zstandard.ZstdDecompressor(max_window_size=max(_ZSTD_WINDOW, cap)).decompressobj
         self._inner = self._make()
         self._started = False
+
+    def feed(self, data: bytes) -> bytes:
+        return b"".join(self.pieces(data, 0))
 
     def pieces(self, data: bytes, limit: int) -> Iterator[bytes]:
         for start in range(0, len(data), self._FEED):
@@ -112,6 +113,8 @@ class _ZstdBody:
 
 
 class _Identity:
+    is_complete = True
+
     def feed(self, data: bytes) -> bytes:
         return data
 
@@ -126,6 +129,10 @@ class _Chain:
         for each in self._inner:
             data = each.feed(data)
         return data
+
+    @property
+    def is_complete(self) -> bool:
+        return all(each.is_complete for each in self._inner)
 
 
 def decoder(codings: str) -> Decoder:
@@ -169,7 +176,7 @@ def decode_body(data: bytes, codings: str, *, cap: int) -> bytes:
 
 def _pieces(data: bytes, name: str, cap: int) -> Iterator[bytes]:
     """The decoded body in bounded pieces. Raises `CodingError` when it breaks off."""
-    whole = _ZstdBody(cap) if name == "zstd" else _Brotli() if name == "br" else _Zlib(name)
+    whole = _Zstd(cap) if name == "zstd" else _Brotli() if name == "br" else _Zlib(name)
     yield from whole.pieces(data, _STEP)
     if not whole.is_complete:
         raise CodingError(f"the {name} body breaks off")

@@ -245,7 +245,7 @@ class _Exchange:
         is_stream = is_stream and response.status < 400
         strip = self.turn is not None and self.turn.edits.ask_usage
         reader: ReplyReader = self.fmt.reader(is_stream=is_stream, strip_usage=strip)
-        self.opening = opening = await open_reply(response, reader, is_stream=is_stream)
+        self.opening = opening = open_reply(response, reader, is_stream=is_stream)
         server = self.services.config.server
         await look(
             opening,
@@ -334,6 +334,8 @@ class _Exchange:
             ]
         if "event-stream" in header(opening.response.headers, b"content-type"):
             extra.append((b"x-accel-buffering", b"no"))
+        if is_edited and opening.kept_coding:
+            extra.append((b"content-encoding", opening.kept_coding.encode("latin-1")))
         headers = response_headers(opening.response.headers, is_decoded=is_edited, extra=extra)
         await self.respond.start(opening.status, headers)
 

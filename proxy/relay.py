@@ -72,6 +72,7 @@ class Opening:
     reader: ReplyReader
     decoder: Decoder
     is_stream: bool
+    kept_coding: str = ""  # a Content-Encoding that stays with the body
     held: list[bytes] = field(default_factory=list)
     is_over: bool = False
     failure: UpstreamError | None = None
@@ -87,8 +88,10 @@ class Opening:
             try:
                 chunk = await self.response.read()
                 if not chunk:
-                    self.is_over = True
                     self.response.finish()
+                    if not (self.decoder.is_complete or self.reader.is_done):
+                        raise UpstreamError("upstream's body breaks off inside its coding", kind="closed")
+                    self.is_over = True
                     return self.reader.finish()
                 out = self.reader.feed(self.decoder.feed(chunk))
             except UpstreamError as error:
@@ -104,14 +107,16 @@ class Opening:
                 return out
 
 
-async def open_reply(response: UpstreamResponse, reader: ReplyReader, *, is_stream: bool) -> Opening:
-    """Prepare to read `response`. Raises `UpstreamError` for a coding that nobody asked for."""
+def open_reply(response: UpstreamResponse, reader: ReplyReader, *, is_stream: bool) -> Opening:
+    """Prepare to read `response`. A coding that nobody knows is left as it is: some servers name a charset there."""
+    codings = header(response.headers, b"content-encoding")
     try:
-        inner = decoder(header(response.headers, b"content-encoding"))
-    except CodingError as error:
-        await response.aclose()
-        raise UpstreamError(str(error), kind="protocol") from error
-    return Opening(response=response, reader=reader, decoder=inner, is_stream=is_stream)
+        inner = decoder(codings)
+    except CodingError:
+        inner, kept = decoder(""), codings
+    else:
+        kept = ""
+    return Opening(response=response, reader=reader, decoder=inner, is_stream=is_stream, kept_coding=kept)
 
 
 async def look(

@@ -154,6 +154,41 @@ def test_bombs_are_refused_within_bounded_memory(up: ScriptedUpstream, bombs: di
     assert len(up.requests) == before
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_http_01_a_coding_that_nobody_knows_stays_with_its_body(
+    up: ScriptedUpstream, proxy: Served, stream: bool
+) -> None:
+    """Servers name charsets there, and gateways codings of their own; the answer matters more than either."""
+    said = [("content-encoding", "utf-8")]
+    if stream:
+        up.enqueue(replies.stream_reply(replies.chat_events("fine"), headers=said))
+    else:
+        up.enqueue(replies.json_reply(replies.completion("fine"), headers=said))
+    reply = raw(proxy, chat(stream=stream))
+    assert reply.status == 200 and b"fine" in reply.body and reply.header("content-encoding") == "utf-8"
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("kind", ["json", "stream"])
+def test_http_01_a_coded_reply_that_breaks_off_is_no_success(
+    up: ScriptedUpstream, proxy: Served, coding: str, kind: str
+) -> None:
+    """Whole by its framing, cut inside its coding: the client of a decoded body could not see it."""
+    events = b"".join(replies.chat_events("the tide turns " * 400, done=False))
+    plain = events if kind == "stream" else builders.body_bytes(replies.completion("the tide turns " * 400))
+    content_type = "text/event-stream" if kind == "stream" else "application/json"
+    cut = replies.encode_body(plain, coding)[:-9]
+    up.enqueue(replies.raw_reply(200, cut, [("content-type", content_type), ("content-encoding", coding)]))
+    with talk(port_of(proxy)) as link:
+        body = chat(stream=kind == "stream")
+        link.send(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
+        try:
+            reply = link.reply()
+        except EOFError:
+            return  # broken off, as it came
+    assert reply.status == 502 or b'"error"' in reply.body
+
+
 # -- framing -----------------------------------------------------------------------------------------
 
 HIDDEN = b"POST /v1/hidden HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"

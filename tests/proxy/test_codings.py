@@ -36,6 +36,18 @@ def test_a_reply_in_any_pieces(coding: str) -> None:
     for pieces in feeds(encode_body(TEXT, coding)):
         inner = decoder(coding)
         assert b"".join(inner.feed(piece) for piece in pieces) == TEXT
+        assert inner.is_complete
+
+
+@pytest.mark.parametrize("coding", [*CODINGS, "zstd, gzip"])
+def test_a_reply_that_breaks_off_is_not_complete(coding: str) -> None:
+    data = TEXT
+    for each in coding.split(", "):
+        data = encode_body(data, each)
+    inner = decoder(coding)
+    assert inner.is_complete  # an empty body is whole
+    inner.feed(data[:-5])
+    assert not inner.is_complete
 
 
 def test_no_coding_and_several() -> None:

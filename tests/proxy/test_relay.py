@@ -68,7 +68,7 @@ class Client:
 
 async def opened(body: Body, *, is_stream: bool = True) -> Opening:
     reader = ChatFormat().reader(is_stream=is_stream, strip_usage=False)
-    return await open_reply(cast(UpstreamResponse, body), reader, is_stream=is_stream)
+    return open_reply(cast(UpstreamResponse, body), reader, is_stream=is_stream)
 
 
 ROLE, TEXT, *_ = replies.chat_events("hello", with_usage=False)
