@@ -29,7 +29,7 @@ from proxy.link import ClientLink
 from proxy.live import Live, LiveBranches
 from proxy.models import ModelBook
 from proxy.passthrough import STATUS_OF, RawRequest
-from proxy.recording import now
+from proxy.recording import merge, now
 from proxy.relay import Opening, Responder, end_late, look, open_reply, relay, say_stopping
 from proxy.settle import End, outcome_only, settle
 from proxy.store.base import Store
@@ -110,6 +110,7 @@ class _Exchange:
         self.opening: Opening | None = None
         self.overflowed = False
         self.is_recorded = False
+        self.pending = Batch()  # the request's rows, until the first attempt's go with them in one commit
         self.usage_refused = False
 
     async def run(self) -> None:
@@ -120,7 +121,7 @@ class _Exchange:
             if not self.is_recorded:
                 self.turn = None
                 self.note = "stopped before it was placed"
-                self._record_request()
+                self._submit(self._request_rows())
             self._settle(End(outcome="cancelled" if self.link.is_gone else "interrupted", status=499))
             if not self.link.is_gone:
                 await say_stopping(self.respond, self.fmt, self.opening)
@@ -154,16 +155,16 @@ class _Exchange:
                 self.note = "state at the provider, several choices, or an empty list: passed as it came"
             else:
                 self.turn = await self.services.turns.begin(self.fmt, conversation, self.request.tenant, self.id)
-        self._record_request()
+        self.pending = self._request_rows()
 
-    def _record_request(self) -> None:
+    def _request_rows(self) -> Batch:
         self.is_recorded = True
         batch = Batch()
         with self._failing_open("recording the request"):
             if self.turn is not None:
                 rows = request_rows(self.turn, self.request.tenant)
                 batch = replace(rows, branches=(self.turn.live.row(self.request.tenant),))
-        self._submit(replace(batch, exchanges=(self._exchange_row(),)))
+        return replace(batch, exchanges=(self._exchange_row(),))
 
     def _exchange_row(self) -> ExchangeRow:
         turn, conversation = self.turn, self.conversation
@@ -229,10 +230,13 @@ class _Exchange:
 
     def _outgoing(self) -> bytes:
         """The bytes of this attempt, once its manifest is on the way to the store."""
+        rows, self.pending = self.pending, Batch()
         with self._failing_open("recording the window"):
             if self.turn is not None:
                 self.window_row, batch = window_rows(self.turn, self.services.turns.policy_name)
-                self._submit(batch)
+                rows = merge(rows, batch)
+        if rows != Batch():
+            self._submit(rows)
         return self.turn.rendered.body if self.turn is not None else self.body
 
     async def _send(self, body: bytes) -> Opening:

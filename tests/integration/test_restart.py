@@ -63,13 +63,12 @@ def test_cache_06_a_kill_between_turns_changes_no_byte(tmp_path: Path) -> None:
 
 LOSSES: list[Callable[[Batch], bool]] = [
     lambda batch: bool(batch.exchanges),
-    lambda batch: bool(batch.windows) and not batch.exchanges,
     lambda batch: bool(batch.outcomes),
     lambda batch: True,
 ]
 
 
-@pytest.mark.parametrize("lost", range(len(LOSSES)), ids=["request", "window", "reply", "everything"])
+@pytest.mark.parametrize("lost", range(len(LOSSES)), ids=["request", "reply", "everything"])
 @pytest.mark.parametrize("policy", ["masks", "folds"])
 def test_rows_that_were_lost_are_written_again_in_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int, policy: str
