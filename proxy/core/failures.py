@@ -30,6 +30,7 @@ _LAST_LINE = re.compile(
         ^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)(?::.*)?$ |
         :\ (?:command\ not\ found|No\ such\ file\ or\ directory|Permission\ denied)$ |
         ^=+.*\b\d+\ (?:failed|error).*=+$ |
+        ^[1-9]\d*\ failed\b |
         ^make(?:\[\d+\])?:\ \*\*\*
     )""",
     re.VERBOSE,

@@ -35,13 +35,6 @@ _REPORTED_ERROR = re.compile(
 """A line by which a log or a test run reports an error; not what code or prose says about errors."""
 _MAY_REPORT = ("ERROR", "FATAL", "CRITICAL", "PANIC", "Error: ", "Exception: ", "\nE   ")
 _LINES_LOOKED_AT = 200
-_FAILED_END = re.compile(
-    r"(?:[Ee]xit (?:status|code)|exited with|returned(?: with)?(?: exit code)?|returncode)"
-    r"\W{0,9}(?:code |status )?(?!0\b)\d+"
-    r"|^\w*(?:Error|Exception)\b[^\n]*\Z|^\w[\w.]*(?:Error|Exception): "
-    r"|command not found|No such file or directory|Permission denied|\b[1-9]\d* failed\b|^panic: |^fatal: ",
-    re.MULTILINE,
-)
 _DIFF = re.compile(r"^(?:diff --git |@@ -\d)", re.MULTILINE)
 
 
@@ -216,11 +209,6 @@ def is_json_like(text: str) -> bool:
     """Does the text look like one JSON object or array?"""
     stripped = text.strip()
     return stripped[:1] + stripped[-1:] in ("{}", "[]") and not re.match(r"\[\w+\]\s", stripped)
-
-
-def looks_failed(text: str) -> bool:
-    """Do the closing lines report a failure? For wire formats whose results carry no flag."""
-    return bool(_FAILED_END.search(closing_lines(text)))
 
 
 def clip(text: str, chars: int) -> str:

@@ -58,3 +58,22 @@ def test_long_runs_cost_nothing(text: str) -> None:
     started = time.process_time()
     looks_failed(text)
     assert time.process_time() - started < 0.2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls: no: No such file or directory",
+        "sh: quay: command not found",
+        "2 failed, 3 passed in 0.1s",
+        "done\nExit code: 2",
+        "process exited with code 137",
+    ],
+)
+def test_a_verdict_in_the_last_line_is_enough(text: str) -> None:
+    assert looks_failed(text)
+
+
+@pytest.mark.parametrize("text", ["exit status 0", "12 passed in 3s", "0 failed, 3 passed", "def on_error(): ...", ""])
+def test_a_success_in_the_last_line_is_none(text: str) -> None:
+    assert not looks_failed(text)

@@ -16,7 +16,6 @@ from proxy.core.forms import (
     introduced_words,
     is_encoded,
     is_json_like,
-    looks_failed,
     shape,
     size_words,
     stub,
@@ -200,20 +199,6 @@ def test_shape(value: object, expected: str | None) -> None:
         assert "… 6 more keys}" in shape(value)
     else:
         assert shape(value) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [TRACEBACK, "ls: no: No such file or directory", "sh: quay: command not found", "2 failed, 3 passed in 0.1s",
-     "done\nExit code: 2", "process exited with code 137"],
-)  # fmt: skip
-def test_failures_without_a_flag_are_seen(text: str) -> None:
-    assert looks_failed(text)
-
-
-@pytest.mark.parametrize("text", ["exit status 0", "12 passed in 3s", "def on_error(): ...", "Exit code: 0", ""])
-def test_successes_are_not_failures(text: str) -> None:
-    assert not looks_failed(text)
 
 
 @given(st.text(max_size=3_000), st.booleans())
