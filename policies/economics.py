@@ -27,7 +27,7 @@ class EconomicsOptions:
 
     decide_cached: float = 0.1
     patience: float = 2.0
-    last_use: int = 20
+    last_use: int = 15
     tail_calls: int = 10
     tail_tokens: int = 4_000
     tail_min_calls: int = 3

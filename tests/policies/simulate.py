@@ -2,7 +2,8 @@
 
 Tokens are chars/4. The cache is the longest common prefix with any of the last six requests, at
 least 1,024 tokens, in steps of 128. A need met by no visible source costs one more call: the window
-cached, the item at list price, 60 output tokens; its copy then stays for forty calls.
+cached, the item at list price, 60 output tokens; its copy then stays where it came in, until what
+stands before it is folded.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from proxy.core import forms
 from proxy.core.grouping import key_argument
 
 EXPAND_OUTPUT = 60
-COPY_STAYS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Bill:
     input: float = 0.0
     calls: int = 0
     changes: int = 0  # windows that the policy changed
-    breaks: int = 0  # changes that made cached tokens be read anew
+    breaks: int = 0  # requests of which the one before is no prefix
     needs: int = 0
     met: int = 0
     expands: int = 0
@@ -99,9 +99,9 @@ def simulate(
     for step, message in enumerate(session.messages):
         if message.kind != "assistant" or (step and session.messages[step - 1].group == message.group):
             continue
-        copies = {source: call for source, call in copies.items() if call > message.call - COPY_STAYS}
         candidates = _candidates(session.messages[:step], seen)
-        pressure = _pressure(candidates, held, digest_tokens, limit, guard, goal)
+        extra = sum(session.messages[source].tokens for source in copies)
+        pressure = _pressure(candidates, held, digest_tokens + extra, limit, guard, goal)
         situation = Situation(
             candidates, Budget(limit or 10_000_000), prices, held, digest_tokens, pressure, memory=memory
         )
@@ -110,11 +110,10 @@ def simulate(
         chosen = [choice.form for choice in selection.choices]
         if any(held.get(c.id, Form.FULL) is not form for c, form in zip(candidates, chosen, strict=True)):
             bill.changes += 1
-        blocks, digest_tokens = _blocks(candidates, chosen)
-        blocks += [(f"copy{source}", session.messages[source].tokens) for source in copies]
-        cost, cached, window = _price(blocks, past, prices)
-        expected = _cacheable(past)
-        if past and cached < expected:
+        copies = {source: at for source, at in copies.items() if chosen[at - 1] > Form.FOLDED}
+        blocks, digest_tokens = _blocks(candidates, chosen, copies)
+        cost, window = _price(blocks, past, prices)
+        if past and _common(blocks, past[-1]) < sum(tokens for _, tokens in past[-1]):
             bill.breaks += 1
             bill.breaks_at.append(step)
         bill.input += cost
@@ -125,7 +124,7 @@ def simulate(
         held = {c.id: form for c, form in zip(candidates, chosen, strict=True) if form is not Form.FULL}
         memory = selection.memory
         seen = step
-        _meet(session, needs.get(step, ()), chosen, copies, message.call, window, prices, bill)
+        _meet(session, needs.get(step, ()), chosen, copies, window, prices, bill)
     return bill
 
 
@@ -158,7 +157,9 @@ def _pressure(
     return Pressure("guard", int(goal * limit), tokens) if tokens > guard * limit else None
 
 
-def _blocks(candidates: Sequence[Candidate], chosen: Sequence[Form]) -> tuple[list[tuple[str, int]], int]:
+def _blocks(
+    candidates: Sequence[Candidate], chosen: Sequence[Form], copies: Mapping[int, int]
+) -> tuple[list[tuple[str, int]], int]:
     folded = [c.id for c, form in zip(candidates, chosen, strict=True) if form is Form.FOLDED]
     calls = sum(form is Form.FOLDED and c.kind == "tool_result" for c, form in zip(candidates, chosen, strict=True))
     digest = digest_allowance(calls) if folded else 0
@@ -171,14 +172,19 @@ def _blocks(candidates: Sequence[Candidate], chosen: Sequence[Form]) -> tuple[li
                 has_digest = True
         elif form is not Form.ABSENT:
             blocks.append((f"{candidate.id}/{form}", candidate.costs[form]))
+        for source, at in copies.items():
+            if at == candidate.index + 1:
+                blocks.append((f"copy of {source}", candidates[source].tokens))
     return blocks, digest
 
 
-def _price(blocks: Sequence[tuple[str, int]], past: Sequence[Sequence[tuple[str, int]]], prices: Prices):
+def _price(
+    blocks: Sequence[tuple[str, int]], past: Sequence[Sequence[tuple[str, int]]], prices: Prices
+) -> tuple[float, int]:
     window = sum(tokens for _, tokens in blocks)
     common = max((_common(blocks, other) for other in past), default=0)
     cached = common // 128 * 128 if common >= 1_024 else 0
-    return cached * prices.cached + (window - cached) * prices.write, cached, window
+    return cached * prices.cached + (window - cached) * prices.write, window
 
 
 def _common(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> int:
@@ -190,16 +196,8 @@ def _common(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) ->
     return common
 
 
-def _cacheable(past: Sequence[Sequence[tuple[str, int]]]) -> int:
-    """What the last request itself read from the cache: a reply that reads less breaks the cache."""
-    if len(past) < 2:
-        return 0
-    common = max(_common(past[-1], other) for other in past[:-1])
-    return common // 128 * 128 if common >= 1_024 else 0
-
-
 def _meet(
-    session: Session, needs: Sequence[Need], chosen: Sequence[Form], copies: dict[int, int], call: int, window: int,
+    session: Session, needs: Sequence[Need], chosen: Sequence[Form], copies: dict[int, int], window: int,
     prices: Prices, bill: Bill,
 ) -> None:  # fmt: skip
     for need in needs:
@@ -210,7 +208,7 @@ def _meet(
         source = need.sources[-1]
         bill.expands += 1
         bill.input += window * prices.cached + session.messages[source].tokens + EXPAND_OUTPUT * prices.output
-        copies[source] = call
+        copies[source] = need.step
 
 
 def _shows(message: Message, form: Form, need: Need) -> bool:
