@@ -114,15 +114,3 @@ def matches_any(argument: str, patterns: Sequence[str]) -> bool:
     words = [word.strip("'\"`,;:()[]{}") for word in argument.split()] or [argument]
     names = {word.replace("\\", "/").rsplit("/", 1)[-1] for word in words} | set(words)
     return any(fnmatch(name, pattern) for name in names for pattern in patterns)
-
-
-def served_tokens(situation: Situation, forms: Mapping[str, Form]) -> int:
-    """Tokens of the items in the given forms, with the standing digest."""
-    total = 0
-    has_fold = False
-    for candidate in situation.candidates:
-        form = forms.get(candidate.id, Form.FULL)
-        has_fold = has_fold or form is Form.FOLDED
-        cost = candidate.costs[form]
-        total += candidate.tokens if cost == NOT_OFFERED else cost
-    return total + (situation.digest_tokens if has_fold else 0)

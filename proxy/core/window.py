@@ -7,12 +7,12 @@ the request: a fold counts only while every item it covers is there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import msgspec
 
-from policies.model import Form, Selection
+from policies.model import Form
 from proxy.core.records import Entry
 
 PLAN_VERSION = 1
@@ -112,13 +112,6 @@ def slots(plan: Plan, items: Sequence[str], absent: frozenset[str] = frozenset()
     return out
 
 
-def chosen_forms(selection: Selection) -> Iterator[tuple[str, Form, str]]:
-    """Id, form and reason of every choice below full."""
-    for choice in selection.choices:
-        if choice.form is not Form.FULL:
-            yield choice.id, choice.form, choice.reason
-
-
 def first_difference(old: Sequence[Entry], new: Sequence[Entry]) -> int:
     """Index of the first entry that would break the provider's prefix cache; -1 when `new` only grew."""
     for index, (before, after) in enumerate(zip(old, new, strict=False)):
@@ -135,10 +128,3 @@ def common_prefix(old: Sequence[Entry], new: Sequence[Entry]) -> int:
             break
         count += 1
     return count
-
-
-def merge_masks(masks: Mapping[str, Mask], new: Mapping[str, Mask]) -> dict[str, Mask]:
-    """Masks of both, newer ones winning."""
-    merged = dict(masks)
-    merged.update(new)
-    return merged

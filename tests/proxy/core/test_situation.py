@@ -6,7 +6,7 @@ import pytest
 
 from policies.model import NOT_OFFERED, Budget, Form, Prices, Situation
 from proxy.core.model import Element
-from proxy.core.situation import Facts, Standing, build, kind_of, matches_any, served_tokens
+from proxy.core.situation import Facts, Standing, build, kind_of, matches_any
 from tests.support import talks
 
 ELEMENTS = [
@@ -75,10 +75,3 @@ def test_kinds_of_other_elements() -> None:
     assert kind_of(talks.reasoning("hm")) == "reasoning"
     assert kind_of(talks.call("c2")) == "assistant"
     assert kind_of(Element(b"{}", "opaque", "", "", ())) == "opaque"
-
-
-def test_served_tokens_counts_forms_and_one_digest() -> None:
-    situation = ask(ELEMENTS)
-    assert served_tokens(situation, {}) == 120
-    assert served_tokens(situation, {"i3": Form.STUB}) == 30
-    assert served_tokens(situation, {"i3": Form.FOLDED, "i2": Form.FOLDED}) == 15 + 7

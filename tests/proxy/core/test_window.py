@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policies.model import Choice, Form, Selection
+from policies.model import Form
 from proxy.core.records import Entry
 from proxy.core.window import (
     EMPTY,
@@ -10,12 +10,10 @@ from proxy.core.window import (
     Mask,
     Plan,
     applicable,
-    chosen_forms,
     common_prefix,
     decode_plan,
     encode_plan,
     first_difference,
-    merge_masks,
     plan_id,
     slots,
 )
@@ -81,10 +79,3 @@ def test_common_prefix_also_looks_at_form_and_item() -> None:
     assert common_prefix(old, [*old, entry("c", b"3")]) == 2
     assert common_prefix(old, [old[0], entry("b", b"2", Form.STUB)]) == 1
     assert common_prefix(old, [entry("z", b"1"), old[1]]) == 0
-
-
-def test_chosen_forms_and_merged_masks() -> None:
-    selection = Selection((Choice("a", Form.FULL, ""), Choice("b", Form.STUB, "old")))
-    assert list(chosen_forms(selection)) == [("b", Form.STUB, "old")]
-    newer = Mask(int(Form.EXCERPT), ("part",))
-    assert merge_masks({"a": MASK, "b": MASK}, {"b": newer}) == {"a": MASK, "b": newer}
