@@ -10,6 +10,8 @@ from typing import Literal
 
 Kind = Literal["system", "user", "assistant", "tool_result", "reasoning", "opaque"]
 PressureKind = Literal["threshold", "guard", "overflow", "budget"]
+ExcerptKind = Literal["", "delta", "lines", "shape", "outline"]
+"""What stands for an item in `Form.EXCERPT`. A delta is lossless: what it leaves out is in full in `bases`."""
 
 NOT_OFFERED = -1
 """The cost of a form that an item does not have."""
@@ -48,6 +50,10 @@ class Candidate:
     text: str = ""  # readable text, for scoring and ageing
     source: str = ""  # the call's key argument: a path, a query, an id
     importance: float = 0.0
+    excerpt: ExcerptKind = ""  # what Form.EXCERPT would be, "" where it is not offered
+    bases: tuple[str, ...] = ()  # ids of the items that a delta refers to: they leave only together with it
+    is_stale: bool = False  # a file read whose file was read again with other content, or edited after
+    cites: tuple[str, ...] = ()  # ids of earlier items that this one draws on
 
     @property
     def tokens(self) -> int:
@@ -106,12 +112,17 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The form chosen for one item, with the score it had and the reason in words."""
+    """The form chosen for one item, with the score it had and the reason in words.
+
+    `keep`: segments of a folded or excerpted item that stay in the window word for word, as
+    ascending indices into `policies.segments.split(candidate.text)`.
+    """
 
     id: str
     form: Form
     reason: str
     score: float = 0.0
+    keep: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
