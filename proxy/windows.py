@@ -8,25 +8,19 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from policies.contract import Policy, check
-from policies.draft import DIGEST_LIMIT, digest_allowance
 from policies.model import NOT_OFFERED, Budget, Form, Pressure, Prices, Selection
 from proxy.core import forms
-from proxy.core.digest import DigestCall, DigestItem, digest
-from proxy.core.grouping import CallSite, call_ordinals, groups, key_argument, pair_results
-from proxy.core.identity import item_id
+from proxy.core.grouping import CallSite, call_ordinals, groups, pair_results
 from proxy.core.model import Conversation, Element, Frame
 from proxy.core.records import BodyRow, Entry
-from proxy.core.situation import Facts, Standing, build, kind_of
-from proxy.core.window import EMPTY, Fold, Mask, Plan, Slot, applicable, slots
+from proxy.core.situation import Facts, Standing, build
+from proxy.core.window import EMPTY, Mask, Plan, Slot, applicable, slots
+from proxy.folding import FoldMaker, FoldSource
 from proxy.tokenizer import Tokenizer
 from proxy.wire.base import FrameEdits, Piece, WireFormat
 
 MESSAGE_OVERHEAD = 4
 """Tokens a list element costs beyond its text."""
-CHARS_PER_TOKEN = 4
-"""Where the fitting of a digest starts; dense text gets fewer characters."""
-ROOM_PER_DIGEST = 12
-"""A digest may always take this part of the window's room."""
 _FACTS_KEPT = 200_000
 
 
@@ -90,6 +84,7 @@ class WindowBuilder:
         self.policy = policy
         self._tokenizer = tokenizer
         self._options = options
+        self._folds = FoldMaker(tokenizer, options.digest_chars)
         self._facts: OrderedDict[tuple[str, bytes], Facts] = OrderedDict()
 
     async def measure(self, conversation: Conversation, conversation_id: str, ids: Sequence[str]) -> Measured:
@@ -186,7 +181,8 @@ class WindowBuilder:
                 masks.pop(choice.id, None)
             elif choice.id not in masks or masks[choice.id].form != choice.form:
                 masks[choice.id] = Mask(int(choice.form), fact.stub_texts, choice.reason)
-        fold = self._fold(conversation, measured, plan.fold, tuple(covers), selection.reason, room)
+        source = FoldSource(measured.conversation, conversation.elements, measured.facts, room)
+        fold = self._folds.make(source, plan.fold, tuple(covers), selection.reason)
         new_plan = Plan(masks=masks, fold=fold) if masks or fold else EMPTY
         out = slots(new_plan, measured.ids, frozenset(absent))
         tokens = sum(self._slot_tokens(slot, measured) for slot in out)
@@ -198,48 +194,6 @@ class WindowBuilder:
             return self._tokenizer.count(slot.note) + MESSAGE_OVERHEAD
         fact = measured.facts[slot.index]
         return fact.tokens if slot.form is Form.FULL else fact.stub_tokens
-
-    def _fold(
-        self,
-        conversation: Conversation,
-        measured: Measured,
-        old: Fold | None,
-        covers: tuple[str, ...],
-        reason: str,
-        room: int,
-    ) -> Fold | None:
-        if not covers:
-            return None
-        if old is not None and old.covers == covers:
-            return old
-        items = self._digest_items(conversation.elements, measured, frozenset(covers))
-        calls = sum(item.kind == "tool_result" for item in items)
-        # What the policy reckoned with; more only where it is a small part of the window.
-        tokens = max(digest_allowance(calls), min(DIGEST_LIMIT, room // ROOM_PER_DIGEST))
-        text = self._digest(items, _text_after(conversation.elements, measured.ids, frozenset(covers)), tokens)
-        content = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        return Fold(covers, item_id(measured.conversation, content, 0), text, reason)
-
-    def _digest(self, items: Sequence[DigestItem], later_text: str, tokens: int) -> str:
-        """A digest of at most so many tokens, unless its opening line alone is longer."""
-        chars = min(self._options.digest_chars, CHARS_PER_TOKEN * tokens)
-        while True:
-            text = digest(items, max_chars=chars, later_text=later_text)
-            count = self._tokenizer.count(text)
-            if count <= tokens or chars < tokens:
-                return text
-            chars = chars * tokens // (count + count // 16)
-
-    def _digest_items(
-        self, elements: Sequence[Element], measured: Measured, covers: frozenset[str]
-    ) -> list[DigestItem]:
-        numbers = groups(elements)
-        items: list[DigestItem] = []
-        for index, (element, fact) in enumerate(zip(elements, measured.facts, strict=True)):
-            if fact.id not in covers:
-                continue
-            items.append(_digest_item(element, fact, numbers[index]))
-        return items
 
     def render(
         self, fmt: WireFormat, conversation: Conversation, measured: Measured, decision: Decision, edits: FrameEdits
@@ -265,25 +219,3 @@ class WindowBuilder:
         body = fmt.encode(conversation, pieces, edits)
         is_rewritten = bool(own) or len(pieces) != len(conversation.elements)
         return Rendered(body, frame, tuple(entries), tuple(own), is_rewritten)
-
-
-def _digest_item(element: Element, fact: Facts, group: int) -> DigestItem:
-    text = element.text
-    if element.role == "assistant":  # its calls are listed by themselves
-        text = next((atom.text for atom in element.atoms if atom.kind == "asst"), "")
-    return DigestItem(
-        id=fact.id,
-        kind=kind_of(element),
-        role=element.role,
-        text=text,
-        calls=tuple(DigestCall(c.name, c.arguments, key_argument(c.arguments)) for c in element.calls),
-        tool=fact.tool,
-        argument=fact.argument,
-        is_failed=element.is_failed,
-        size_chars=fact.size_chars,
-        group=group,
-    )
-
-
-def _text_after(elements: Sequence[Element], ids: Sequence[str], covers: frozenset[str]) -> str:
-    return "\n".join(e.text for e, item in zip(elements, ids, strict=True) if item not in covers and e.text)

@@ -1,0 +1,34 @@
+"""A fold: made once for what it covers, bounded in tokens, the same from the same originals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from proxy.core.identity import item_ids
+from proxy.folding import FoldMaker, FoldSource
+from proxy.wire.chat import ChatFormat
+from tests.support import builders
+from tests.support.turns import bench
+
+MESSAGES = [builders.system(), builders.user("read"), *builders.steps(12, 900), builders.user("so?")]
+
+
+async def source_of(tmp_path: Path, room: int = 4_000) -> FoldSource:
+    body = builders.body_bytes(builders.request(MESSAGES))
+    conversation = ChatFormat().decode(body, {})
+    ids = item_ids("c", conversation.elements)
+    measured = await bench(tmp_path).builder.measure(conversation, "c", ids)
+    return FoldSource("c", conversation.elements, measured.facts, room)
+
+
+async def test_a_fold_is_made_once_for_what_it_covers(tmp_path: Path) -> None:
+    tokenizer = bench(tmp_path).tokenizer
+    maker, source = FoldMaker(tokenizer), await source_of(tmp_path)
+    covers = tuple(fact.id for fact in source.facts[2:20])
+    fold = maker.make(source, None, covers, "guard")
+    assert fold is not None and fold.covers == covers
+    assert maker.make(source, fold, covers, "rent") is fold
+    again = FoldMaker(tokenizer).make(source, None, covers, "guard")
+    assert again == fold
+    assert maker.make(source, fold, (), "rent") is None
+    assert tokenizer.count(fold.text) <= 200 + 25 * 9 + 8
