@@ -102,6 +102,7 @@ class Situation:
     budget: Budget
     prices: Prices = field(default_factory=Prices)
     held: Mapping[str, Form] = field(default_factory=lambda: MappingProxyType({}))
+    kept: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))  # `Choice.keep` then
     digest_tokens: int = 0  # cost of the standing digest, 0 without one
     pressure: Pressure | None = None
     is_cold: bool = False  # the provider's cache is gone: a rewrite is free
@@ -115,7 +116,8 @@ class Choice:
     """The form chosen for one item, with the score it had and the reason in words.
 
     `keep`: segments of a folded or excerpted item that stay in the window word for word, as
-    ascending indices into `policies.segments.split(candidate.text)`.
+    ascending indices into `policies.segments.split(candidate.text)`. Empty for an item whose form
+    stays: what was kept of it then stays as well.
     """
 
     id: str

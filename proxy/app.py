@@ -20,6 +20,7 @@ from proxy.auth import Gate, tenant_secret
 from proxy.banner import banner, product_version
 from proxy.config import Config, UpstreamConfig
 from proxy.core.headers import RawHeaders, header
+from proxy.core.offers import KeepRenderer, MakeMaker
 from proxy.core.overflow_rules import DEFAULT, Rules
 from proxy.core.urls import join_upstream, split_scope
 from proxy.errors import ConfigError, StoreError, UndercliffError
@@ -53,6 +54,12 @@ log = structlog.get_logger()
 
 GC_THRESHOLDS = (10_000, 20, 20)
 """A long list makes thousands of small objects a request, hardly any of them garbage."""
+
+
+MAKERS: tuple[MakeMaker, ...] = ()
+"""Who offers excerpts of a list's items, lossless ones first; see `core.offers`."""
+RENDER_KEEP: KeepRenderer | None = None
+"""Who writes out the segments that a policy keeps of an item."""
 
 
 @dataclass(slots=True)
@@ -234,7 +241,8 @@ async def build_exchanges(config: Config, store: Store, upstream: Upstream) -> E
     models = ModelBook(config, prices, await store.learned())
     live = LiveBranches(store)
     window = config.window
-    builder = WindowBuilder(policy_of(config), tokenizer, WindowOptions(window.mask_chars, tuple(window.never_mask)))
+    options = WindowOptions(window.mask_chars, tuple(window.never_mask))
+    builder = WindowBuilder(policy_of(config), tokenizer, options, makers=MAKERS, render_keep=RENDER_KEEP)
     turns = Turns(
         live, builder, models, tokenizer, asks_usage=config.upstream.ask_usage, target_share=window.target_share
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from policies.draft import DIGEST_LIMIT, digest_allowance
@@ -11,6 +11,7 @@ from proxy.core.digest import DigestCall, DigestItem, digest
 from proxy.core.grouping import groups, key_argument
 from proxy.core.identity import item_id
 from proxy.core.model import Element
+from proxy.core.offers import KeepRenderer
 from proxy.core.situation import Facts, kind_of
 from proxy.core.window import Fold
 from proxy.tokenizer import Tokenizer
@@ -23,26 +24,33 @@ ROOM_PER_DIGEST = 12
 
 @dataclass(frozen=True, slots=True)
 class FoldSource:
-    """The request that a fold is made from; `facts` are parallel to `elements`."""
+    """The request that a fold is made from; `facts` are parallel to `elements`.
+
+    `keeps`: segments of covered items that stay word for word, by item id (see `policies.model.Choice.keep`).
+    """
 
     conversation: str  # id
     elements: Sequence[Element]
     facts: Sequence[Facts]
     room: int  # tokens of the whole window
+    keeps: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class FoldMaker:
     """Stateless but for caches: the same originals give the same text."""
 
-    def __init__(self, tokenizer: Tokenizer, digest_chars: int = 8000) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, digest_chars: int = 8000, *, render_keep: KeepRenderer | None = None
+    ) -> None:
         self._tokenizer = tokenizer
         self._digest_chars = digest_chars
+        self._render_keep = render_keep
 
     def make(self, source: FoldSource, old: Fold | None, covers: tuple[str, ...], reason: str) -> Fold | None:
         """The fold that covers those items; the old one while it covers the same."""
         if not covers:
             return None
-        if old is not None and old.covers == covers:
+        if old is not None and old.covers == covers and source.keeps in ({}, old.keeps):
             return old
         covered = frozenset(covers)
         items = digest_items(source, covered)
@@ -50,8 +58,27 @@ class FoldMaker:
         # What the policy reckoned with; more only where it is a small part of the window.
         tokens = max(digest_allowance(calls), min(DIGEST_LIMIT, source.room // ROOM_PER_DIGEST))
         text = self._fit(items, _text_after(source, covered), tokens)
+        text = "\n".join([text, *self._kept(source)])
         content = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        return Fold(covers, item_id(source.conversation, content, 0), text, reason)
+        return Fold(covers, item_id(source.conversation, content, 0), text, reason, dict(source.keeps))
+
+    def _kept(self, source: FoldSource) -> list[str]:
+        """The covered items of which segments stay, each with those segments."""
+        render, keeps = self._render_keep, source.keeps
+        if render is None or not keeps:
+            return []
+        return [
+            render(
+                element.text,
+                keeps[fact.id],
+                id=fact.id,
+                tool=fact.tool or element.role,
+                failed=element.is_failed,
+                argument=fact.argument,
+            )
+            for element, fact in zip(source.elements, source.facts, strict=True)
+            if fact.id in keeps
+        ]
 
     def _fit(self, items: Sequence[DigestItem], later_text: str, tokens: int) -> str:
         """A digest of at most so many tokens, unless its opening line alone is longer."""

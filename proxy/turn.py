@@ -18,10 +18,11 @@ from proxy.core.situation import kind_of
 from proxy.core.thresholds import TARGET_SHARE
 from proxy.core.window import EMPTY, slots
 from proxy.live import Live, LiveBranches
+from proxy.measuring import Measured
 from proxy.models import ModelBook, ModelLimits
 from proxy.recording import Served
 from proxy.tokenizer import Tokenizer
-from proxy.windows import Decision, Limits, Measured, Rendered, WindowBuilder
+from proxy.windows import Decision, Limits, Rendered, WindowBuilder
 from proxy.wire.base import FrameEdits, WireFormat
 
 log = structlog.get_logger()

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from policies.contract import Policy, check
-from policies.model import NOT_OFFERED, Budget, Form, Pressure, Prices, Selection
-from proxy.core import forms
-from proxy.core.grouping import CallSite, call_ordinals, groups, pair_results
+from policies.model import Budget, Choice, Form, Pressure, Prices, Selection
+from proxy.core.grouping import call_ordinals, groups
 from proxy.core.model import Conversation, Element, Frame
+from proxy.core.offers import KeepRenderer, MakeMaker
 from proxy.core.records import BodyRow, Entry
-from proxy.core.situation import Facts, Standing, build
+from proxy.core.situation import Facts, Held, Standing, build
 from proxy.core.window import EMPTY, Mask, Plan, Slot, applicable, slots
 from proxy.folding import FoldMaker, FoldSource
+from proxy.measuring import MESSAGE_OVERHEAD, Measured, Measurer
 from proxy.tokenizer import Tokenizer
 from proxy.wire.base import FrameEdits, Piece, WireFormat
-
-MESSAGE_OVERHEAD = 4
-"""Tokens a list element costs beyond its text."""
-_FACTS_KEPT = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +27,6 @@ class WindowOptions:
     mask_chars: int = 500
     never_mask: tuple[str, ...] = ()
     digest_chars: int = 8000
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A request's items with their costs; lists are parallel to the conversation's elements."""
-
-    conversation: str
-    ids: tuple[str, ...]
-    facts: tuple[Facts, ...]
-    tokens: int  # of all items in full
-
-    def new_tokens(self, known: Collection[str]) -> int:
-        return sum(fact.tokens for fact in self.facts if fact.id not in known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,61 +61,30 @@ class Rendered:
 
 
 class WindowBuilder:
-    """Stateless but for caches: the same request and plan give the same bytes."""
+    """Stateless but for caches: the same request and plan give the same bytes.
 
-    def __init__(self, policy: Policy, tokenizer: Tokenizer, options: WindowOptions) -> None:
+    `makers` may offer excerpts (see `core.offers`); `render_keep` writes what a choice keeps of an item.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        tokenizer: Tokenizer,
+        options: WindowOptions,
+        *,
+        makers: Sequence[MakeMaker] = (),
+        render_keep: KeepRenderer | None = None,
+    ) -> None:
         self.policy = policy
         self._tokenizer = tokenizer
         self._options = options
-        self._folds = FoldMaker(tokenizer, options.digest_chars)
-        self._facts: OrderedDict[tuple[str, bytes], Facts] = OrderedDict()
+        self._measurer = Measurer(tokenizer, mask_chars=options.mask_chars, makers=makers)
+        self._render_keep = render_keep
+        self._folds = FoldMaker(tokenizer, options.digest_chars, render_keep=render_keep)
 
     async def measure(self, conversation: Conversation, conversation_id: str, ids: Sequence[str]) -> Measured:
-        """Count what is not known yet; large texts are counted off the event loop."""
-        elements = conversation.elements
-        missing = [
-            (index, element)
-            for index, (item, element) in enumerate(zip(ids, elements, strict=True))
-            if (item, element.body_hash) not in self._facts
-        ]
-        if missing:
-            counts = await self._tokenizer.count_async([element.text for _, element in missing])
-            sites = pair_results(elements)
-            for (index, element), count in zip(missing, counts, strict=True):
-                fact = self._fact(element, ids[index], count, sites.get(index))
-                self._facts[(fact.id, element.body_hash)] = fact
-            while len(self._facts) > _FACTS_KEPT:
-                self._facts.popitem(last=False)
-        facts = tuple(self._facts[(item, e.body_hash)] for item, e in zip(ids, elements, strict=True))
-        return Measured(conversation_id, tuple(ids), facts, sum(fact.tokens for fact in facts))
-
-    def _fact(self, element: Element, item: str, count: int, site: CallSite | None) -> Facts:
-        tokens = count + element.flat_tokens + MESSAGE_OVERHEAD
-        if not element.texts:
-            return Facts(id=item, tokens=tokens)
-        tool = site.call.name if site is not None else ""
-        argument = site.key_argument if site is not None else ""
-        stubs: list[str | None] = []
-        saved = 0
-        for text in element.texts:
-            stub = self._stub(text, item, tool, argument, element.is_failed)
-            gain = self._tokenizer.count(text) - self._tokenizer.count(stub) if stub is not None else 0
-            stubs.append(stub if gain > 0 else None)
-            saved += max(0, gain)
-        return Facts(
-            id=item,
-            tokens=tokens,
-            stub_texts=tuple(stubs) if saved else (),
-            stub_tokens=tokens - saved if saved else NOT_OFFERED,
-            tool=tool,
-            argument=argument,
-            size_chars=sum(map(len, element.texts)),
-        )
-
-    def _stub(self, text: str, item: str, tool: str, argument: str, is_failed: bool) -> str | None:
-        if len(text) <= self._options.mask_chars:
-            return None
-        return forms.stub(text, id=item, tool=tool, failed=is_failed, argument=argument)
+        """The items with their costs."""
+        return await self._measurer.measure(conversation, conversation_id, ids)
 
     def decide(
         self,
@@ -154,7 +106,15 @@ class WindowBuilder:
             measured.facts,
             groups(elements),
             call_ordinals(elements),
-            Standing(held=plan.held(), seen=seen, memory=memory, is_cold=is_cold),
+            Standing(
+                held=plan.held(),
+                seen=seen,
+                memory=memory,
+                is_cold=is_cold,
+                masks=self._held_masks(elements, measured, plan),
+                kept=plan.kept(),
+                stale=measured.stale,
+            ),
             budget=limits.budget,
             prices=limits.prices,
             pressure=pressure,
@@ -165,35 +125,71 @@ class WindowBuilder:
         check(situation, selection)
         return self._decision(conversation, measured, plan, selection, limits.budget.room)
 
+    def _held_masks(self, elements: Sequence[Element], measured: Measured, plan: Plan) -> dict[str, Held]:
+        if not plan.masks:
+            return {}
+        return {
+            fact.id: Held(
+                Form(mask.form),
+                self._measurer.masked_tokens(fact, element, mask.texts),
+                mask.kind,
+                mask.bases,
+            )
+            for element, fact in zip(elements, measured.facts, strict=True)
+            if (mask := plan.masks.get(fact.id)) is not None
+        }
+
     def _decision(
         self, conversation: Conversation, measured: Measured, plan: Plan, selection: Selection, room: int
     ) -> Decision:
         masks = dict(plan.masks)
         covers: list[str] = []
+        keeps: dict[str, tuple[int, ...]] = {}
         absent: set[str] = set()
-        for choice, fact in zip(selection.choices, measured.facts, strict=True):
+        for index, (choice, fact) in enumerate(zip(selection.choices, measured.facts, strict=True)):
             if choice.form is Form.FOLDED:
                 covers.append(choice.id)
                 masks.pop(choice.id, None)
+                if choice.keep:
+                    keeps[choice.id] = choice.keep
             elif choice.form is Form.ABSENT:
                 absent.add(choice.id)
             elif choice.form is Form.FULL:
                 masks.pop(choice.id, None)
-            elif choice.id not in masks or masks[choice.id].form != choice.form:
-                masks[choice.id] = Mask(int(choice.form), fact.stub_texts, choice.reason)
-        source = FoldSource(measured.conversation, conversation.elements, measured.facts, room)
+            elif not _stands(masks.get(choice.id), choice):
+                masks[choice.id] = self._mask(conversation.elements[index], fact, choice)
+        source = FoldSource(measured.conversation, conversation.elements, measured.facts, room, keeps)
         fold = self._folds.make(source, plan.fold, tuple(covers), selection.reason)
         new_plan = Plan(masks=masks, fold=fold) if masks or fold else EMPTY
         out = slots(new_plan, measured.ids, frozenset(absent))
-        tokens = sum(self._slot_tokens(slot, measured) for slot in out)
+        tokens = sum(self._slot_tokens(slot, conversation, measured) for slot in out)
         is_new_fold = fold is not None and fold is not plan.fold
         return Decision(new_plan, tuple(out), selection.reason, selection.memory, tokens, is_new_fold)
 
-    def _slot_tokens(self, slot: Slot, measured: Measured) -> int:
+    def _mask(self, element: Element, fact: Facts, choice: Choice) -> Mask:
+        """The texts that stand for an item from now on: fixed at the moment of the choice."""
+        form = int(choice.form)
+        if choice.form is not Form.EXCERPT:
+            return Mask(form, fact.stub_texts, choice.reason)
+        if choice.keep and self._render_keep is not None and len(element.texts) == 1:
+            text = self._render_keep(
+                element.text,
+                choice.keep,
+                id=fact.id,
+                tool=fact.tool,
+                failed=element.is_failed,
+                argument=fact.argument,
+            )
+            return Mask(form, (text,), choice.reason, "lines", (), choice.keep)
+        return Mask(form, fact.excerpt_texts, choice.reason, fact.excerpt, fact.bases)
+
+    def _slot_tokens(self, slot: Slot, conversation: Conversation, measured: Measured) -> int:
         if slot.index is None:
             return self._tokenizer.count(slot.note) + MESSAGE_OVERHEAD
         fact = measured.facts[slot.index]
-        return fact.tokens if slot.form is Form.FULL else fact.stub_tokens
+        if slot.form is Form.FULL:
+            return fact.tokens
+        return self._measurer.masked_tokens(fact, conversation.elements[slot.index], slot.texts)
 
     def render(
         self, fmt: WireFormat, conversation: Conversation, measured: Measured, decision: Decision, edits: FrameEdits
@@ -214,8 +210,15 @@ class WindowBuilder:
                 key = blake2b(raw, digest_size=16).digest()
                 own.append(BodyRow(key, raw))
             pieces.append(Piece(raw, slot.index))
-            entries.append(Entry(slot.item, int(slot.form), key, self._slot_tokens(slot, measured), slot.reason))
+            entries.append(
+                Entry(slot.item, int(slot.form), key, self._slot_tokens(slot, conversation, measured), slot.reason)
+            )
         frame = fmt.frame(conversation, pieces, edits)
         body = fmt.encode(conversation, pieces, edits)
         is_rewritten = bool(own) or len(pieces) != len(conversation.elements)
         return Rendered(body, frame, tuple(entries), tuple(own), is_rewritten)
+
+
+def _stands(mask: Mask | None, choice: Choice) -> bool:
+    """Is the choice what the plan holds already? A choice that names no segments carries on those that were kept."""
+    return mask is not None and mask.form == choice.form and choice.keep in ((), mask.keep)

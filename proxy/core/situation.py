@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
-from policies.model import NOT_OFFERED, Budget, Candidate, Form, Kind, Pressure, Prices, Situation
+from policies.model import NOT_OFFERED, Budget, Candidate, ExcerptKind, Form, Kind, Pressure, Prices, Situation
 from proxy.core.model import Element
 
 SYSTEM_ROLES = frozenset({"system", "developer"})
@@ -15,9 +15,9 @@ MIN_STUB_GAIN = 1  # tokens; a stub that saves nothing is not offered
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of one request item beyond its element: costs, the call it answers, its stub.
+    """What is known of one request item beyond its element: costs, the call it answers, its shorter forms.
 
-    `stub_texts` is parallel to `Element.texts`; empty when the item has no stub that is shorter.
+    `stub_texts` and `excerpt_texts` are parallel to `Element.texts`; empty when there is no such form that is shorter.
     """
 
     id: str
@@ -27,16 +27,34 @@ class Facts:
     tool: str = ""
     argument: str = ""
     size_chars: int = 0
+    excerpt_texts: tuple[str | None, ...] = ()
+    excerpt_tokens: int = NOT_OFFERED
+    excerpt: ExcerptKind = ""
+    bases: tuple[str, ...] = ()
+    cites: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A reduced item of the standing plan: what its own texts there cost, and what an excerpt refers to."""
+
+    form: Form
+    tokens: int
+    excerpt: ExcerptKind = ""
+    bases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a branch brings to the question from its past."""
+    """What a branch brings to the question from its past. `masks` are the items reduced in place."""
 
     held: Mapping[str, Form]
     seen: Collection[str]
     memory: Mapping[str, float]
     is_cold: bool = False
+    masks: Mapping[str, Held] = field(default_factory=dict)
+    kept: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    stale: Collection[str] = ()
 
 
 def build(
@@ -60,7 +78,10 @@ def build(
         kind = kind_of(element)
         is_pinned = kind == "system" or index == first_user
         is_rule_file = bool(never_mask) and matches_any(fact.argument, never_mask)
-        stub = NOT_OFFERED if is_rule_file else fact.stub_tokens
+        held = standing.masks.get(fact.id)
+        excerpt, bases = fact.excerpt, fact.bases
+        if held is not None and held.form is Form.EXCERPT:
+            excerpt, bases = held.excerpt, held.bases
         candidates.append(
             Candidate(
                 id=fact.id,
@@ -68,7 +89,7 @@ def build(
                 group=groups[index],
                 call=calls[index],
                 kind=kind,
-                costs=(0, 0, stub, NOT_OFFERED, NOT_OFFERED, fact.tokens),
+                costs=_costs(fact, held, is_rule_file=is_rule_file),
                 is_pinned=is_pinned,
                 is_seen=fact.id in seen,
                 is_failed=element.is_failed,
@@ -76,6 +97,10 @@ def build(
                 size_chars=fact.size_chars,
                 text=element.text,
                 source=fact.argument,
+                excerpt=excerpt,
+                bases=bases,
+                is_stale=fact.id in standing.stale,
+                cites=fact.cites,
             )
         )
     last = elements[-1] if elements else None
@@ -84,12 +109,24 @@ def build(
         budget=budget,
         prices=prices,
         held=standing.held,
+        kept=standing.kept,
         digest_tokens=digest_tokens,
         pressure=pressure,
         is_cold=standing.is_cold,
         is_new_turn=last is not None and kind_of(last) == "user",
         memory=standing.memory,
     )
+
+
+def _costs(fact: Facts, held: Held | None, *, is_rule_file: bool) -> tuple[int, int, int, int, int, int]:
+    """Tokens by form. What the plan has made of an item goes on at the price of the text that is in the plan."""
+    costs = [0, 0, fact.stub_tokens, fact.excerpt_tokens, NOT_OFFERED, fact.tokens]
+    if is_rule_file:
+        costs[Form.STUB] = costs[Form.EXCERPT] = NOT_OFFERED
+    elif held is not None:
+        costs[held.form] = held.tokens
+    absent, folded, stub, excerpt, summary, full = costs
+    return absent, folded, stub, excerpt, summary, full
 
 
 def kind_of(element: Element) -> Kind:

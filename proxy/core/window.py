@@ -12,18 +12,24 @@ from hashlib import blake2b
 
 import msgspec
 
-from policies.model import Form
+from policies.model import ExcerptKind, Form
 from proxy.core.records import Entry
 
 PLAN_VERSION = 1
 
 
 class Mask(msgspec.Struct, frozen=True, array_like=True):
-    """One reduced item: the texts that stand in place of its own, None where one stays as it is."""
+    """One reduced item: the texts that stand in place of its own, None where one stays as it is.
+
+    An excerpt also says what kind it is, which items it refers to, and which segments it was asked to keep.
+    """
 
     form: int
     texts: tuple[str | None, ...]
     reason: str = ""
+    kind: ExcerptKind = ""
+    bases: tuple[str, ...] = ()
+    keep: tuple[int, ...] = ()
 
 
 class Fold(msgspec.Struct, frozen=True, array_like=True):
@@ -33,6 +39,7 @@ class Fold(msgspec.Struct, frozen=True, array_like=True):
     item: str
     text: str
     reason: str = ""
+    keeps: dict[str, tuple[int, ...]] = {}  # segments of covered items that stand in the text word for word
 
 
 class Plan(msgspec.Struct, frozen=True, array_like=True):
@@ -48,6 +55,13 @@ class Plan(msgspec.Struct, frozen=True, array_like=True):
         if self.fold is not None:
             forms.update(dict.fromkeys(self.fold.covers, Form.FOLDED))
         return forms
+
+    def kept(self) -> dict[str, tuple[int, ...]]:
+        """The segments that stay of reduced items, where some do."""
+        kept = {item: mask.keep for item, mask in self.masks.items() if mask.keep}
+        if self.fold is not None:
+            kept.update(self.fold.keeps)
+        return kept
 
     @property
     def is_empty(self) -> bool:
