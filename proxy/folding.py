@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from policies.draft import DIGEST_LIMIT, digest_allowance
-from proxy.core.digest import DigestCall, DigestItem, digest
+from proxy.core.digest import DigestCall, DigestItem, Notes, compose, digest, ids_in, note, told
 from proxy.core.grouping import groups, key_argument
 from proxy.core.identity import item_id
 from proxy.core.model import Element
 from proxy.core.offers import KeepRenderer
+from proxy.core.segments import Passage, Segment, segments
 from proxy.core.situation import Facts, kind_of
 from proxy.core.window import Fold
 from proxy.tokenizer import Tokenizer
@@ -20,6 +22,9 @@ CHARS_PER_TOKEN = 4
 """Where the fitting of a digest starts; dense text gets fewer characters."""
 ROOM_PER_DIGEST = 12
 """A digest may always take this part of the window's room."""
+PART_CHARS = 1_500
+"""The record of one segment, for whoever expands a fold."""
+_NOTES_KEPT = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,27 @@ class FoldSource:
     keeps: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a fold covers of one segment. `segment` names the segment itself, whatever is covered of it."""
+
+    item: str  # id of the record that stands for exactly these items
+    ids: tuple[str, ...]
+    span: range
+    is_closed: bool
+    is_new: bool  # the fold before did not have it
+    segment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A fold just made, with what is needed to record it, or to make it again with better summaries."""
+
+    fold: Fold
+    parts: tuple[Part, ...]
+    source: FoldSource
+
+
 class FoldMaker:
     """Stateless but for caches: the same originals give the same text."""
 
@@ -45,22 +71,53 @@ class FoldMaker:
         self._tokenizer = tokenizer
         self._digest_chars = digest_chars
         self._render_keep = render_keep
+        self._notes: OrderedDict[tuple[str, tuple[str, ...]], Notes] = OrderedDict()
 
-    def make(self, source: FoldSource, old: Fold | None, covers: tuple[str, ...], reason: str) -> Fold | None:
-        """The fold that covers those items; the old one while it covers the same."""
+    def make(
+        self,
+        source: FoldSource,
+        old: Fold | None,
+        covers: tuple[str, ...],
+        reason: str,
+        summaries: Mapping[str, str] | None = None,
+    ) -> Folded | None:
+        """The fold that covers those items; the old one while it covers the same.
+
+        `summaries` are texts by `Part.segment`, told in place of what the rules would say.
+        """
         if not covers:
             return None
-        if old is not None and old.covers == covers and source.keeps in ({}, old.keeps):
-            return old
-        covered = frozenset(covers)
-        items = digest_items(source, covered)
-        calls = sum(item.kind == "tool_result" for item in items)
+        is_same = old is not None and frozenset(old.covers) == frozenset(covers)
+        if old is not None and is_same and source.keeps in ({}, old.keeps) and summaries is None:
+            return Folded(old, (), source)
+        parts = parts_of(source, covers, old.covers if old is not None else ())
+        notes = [self._noted(source, part) for part in parts]
+        calls = sum(line.kind == "call" for noted in notes for line in noted.lines)
+        for index, part in enumerate(parts):
+            if part.is_closed and (summary := (summaries or {}).get(part.segment)):
+                notes[index] = told(notes[index], summary, id=part.item)
         # What the policy reckoned with; more only where it is a small part of the window.
         tokens = max(digest_allowance(calls), min(DIGEST_LIMIT, source.room // ROOM_PER_DIGEST))
-        text = self._fit(items, _text_after(source, covered), tokens)
-        text = "\n".join([text, *self._kept(source)])
-        content = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        return Fold(covers, item_id(source.conversation, content, 0), text, reason, dict(source.keeps))
+        later = ids_in(_text_after(source, frozenset(covers)))
+        name = self._name(source, covers, self._fit(notes, later, tokens, ""))
+        text = "\n".join([self._fit(notes, later, tokens, name), *self._kept(source)])
+        return Folded(Fold(covers, name, text, reason, dict(source.keeps)), tuple(parts), source)
+
+    def _name(self, source: FoldSource, covers: Iterable[str], text: str) -> str:
+        """The id of a digest item: by what it says and by what it covers."""
+        content = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
+        for item in (*covers, *(f"{item}{keep}" for item, keep in source.keeps.items())):
+            content.update(b"\0" + item.encode())
+        return item_id(source.conversation, content.digest(), 0)
+
+    def _noted(self, source: FoldSource, part: Part) -> Notes:
+        key = (source.conversation, part.ids)
+        known = self._notes.get(key)
+        if known is None:
+            known = self._notes[key] = note(digest_items(source, part.span, part.ids))
+            while len(self._notes) > _NOTES_KEPT:
+                self._notes.popitem(last=False)
+        return known
 
     def _kept(self, source: FoldSource) -> list[str]:
         """The covered items of which segments stay, each with those segments."""
@@ -80,25 +137,78 @@ class FoldMaker:
             if fact.id in keeps
         ]
 
-    def _fit(self, items: Sequence[DigestItem], later_text: str, tokens: int) -> str:
+    def _fit(self, notes: Sequence[Notes], later: frozenset[str], tokens: int, own_id: str) -> str:
         """A digest of at most so many tokens, unless its opening line alone is longer."""
         chars = min(self._digest_chars, CHARS_PER_TOKEN * tokens)
         while True:
-            text = digest(items, max_chars=chars, later_text=later_text)
+            text = compose(notes, max_chars=chars, later=later, own_id=own_id)
             count = self._tokenizer.count(text)
             if count <= tokens or chars < tokens:
                 return text
             chars = chars * tokens // (count + count // 16)
 
 
-def digest_items(source: FoldSource, covers: frozenset[str]) -> list[DigestItem]:
-    """The covered items as the digest reads them."""
+def parts_of(source: FoldSource, covers: Collection[str], before: Collection[str] = ()) -> list[Part]:
+    """The covered items by segment, in order. `before`: what the last fold covered."""
+    covered, old = frozenset(covers), frozenset(before)
+    ids = [fact.id for fact in source.facts]
+    own = _foldable(source)
+    found: list[Part] = []
+    for segment in history_segments(source):
+        chosen = tuple(ids[i] for i in segment.span if ids[i] in covered)
+        if not chosen:
+            continue
+        earlier = tuple(ids[i] for i in segment.span if ids[i] in old)
+        found.append(
+            Part(
+                item=item_id(source.conversation, _hash(chosen), 0),
+                ids=chosen,
+                span=segment.span,
+                is_closed=segment.is_closed,
+                is_new=chosen != earlier,
+                segment=_hash(ids[i] for i in segment.span if own[i]).hex() if segment.is_closed else "",
+            )
+        )
+    return found
+
+
+def history_segments(source: FoldSource) -> list[Segment]:
+    """The segments of the whole request, whatever is covered of them."""
     numbers = groups(source.elements)
-    return [
-        _digest_item(element, fact, numbers[index])
-        for index, (element, fact) in enumerate(zip(source.elements, source.facts, strict=True))
-        if fact.id in covers
-    ]
+    return segments(
+        [
+            Passage(numbers[i], kind_of(element) == "user", len(element.calls), len(element.text))
+            for i, element in enumerate(source.elements)
+        ]
+    )
+
+
+def part_text(source: FoldSource, part: Part) -> str:
+    """The record of one part: what the rules say of it."""
+    return digest(digest_items(source, part.span, part.ids), max_chars=PART_CHARS, own_id=part.item)
+
+
+def digest_items(source: FoldSource, span: range, ids: Collection[str]) -> list[DigestItem]:
+    """The named items of a span as the digest reads them."""
+    numbers, wanted = groups(source.elements), frozenset(ids)
+    return [_digest_item(source.elements[i], source.facts[i], numbers[i]) for i in span if source.facts[i].id in wanted]
+
+
+def segment_items(source: FoldSource, span: range) -> list[DigestItem]:
+    """All items of a segment that may ever be folded: what a summary of it is made from."""
+    own = _foldable(source)
+    return digest_items(source, span, [source.facts[i].id for i in span if own[i]])
+
+
+def _foldable(source: FoldSource) -> list[bool]:
+    """Which items are not pinned for good: instructions and the first user message never leave."""
+    kinds = [kind_of(element) for element in source.elements]
+    first_user = next((i for i, kind in enumerate(kinds) if kind == "user"), -1)
+    return [kind != "system" and i != first_user for i, kind in enumerate(kinds)]
+
+
+def _hash(ids: Iterable[str]) -> bytes:
+    return blake2b("\0".join(ids).encode(), digest_size=16).digest()
 
 
 def _digest_item(element: Element, fact: Facts, group: int) -> DigestItem:

@@ -14,7 +14,7 @@ from proxy.core.offers import KeepRenderer, MakeMaker
 from proxy.core.records import BodyRow, Entry
 from proxy.core.situation import Facts, Held, Standing, build
 from proxy.core.window import EMPTY, Mask, Plan, Slot, applicable, slots
-from proxy.folding import FoldMaker, FoldSource
+from proxy.folding import Folded, FoldMaker, FoldSource
 from proxy.measuring import MESSAGE_OVERHEAD, Measured, Measurer
 from proxy.tokenizer import Tokenizer
 from proxy.wire.base import FrameEdits, Piece, WireFormat
@@ -47,6 +47,7 @@ class Decision:
     memory: Mapping[str, float]
     tokens: int
     is_new_fold: bool = False
+    folded: Folded | None = None  # of a new fold: what its record needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +160,21 @@ class WindowBuilder:
             elif not _stands(masks.get(choice.id), choice):
                 masks[choice.id] = self._mask(conversation.elements[index], fact, choice)
         source = FoldSource(measured.conversation, conversation.elements, measured.facts, room, keeps)
-        fold = self._folds.make(source, plan.fold, tuple(covers), selection.reason)
+        folded = self._folds.make(source, plan.fold, tuple(covers), selection.reason)
+        fold = folded.fold if folded is not None else None
         new_plan = Plan(masks=masks, fold=fold) if masks or fold else EMPTY
         out = slots(new_plan, measured.ids, frozenset(absent))
         tokens = sum(self._slot_tokens(slot, conversation, measured) for slot in out)
         is_new_fold = fold is not None and fold is not plan.fold
-        return Decision(new_plan, tuple(out), selection.reason, selection.memory, tokens, is_new_fold)
+        return Decision(
+            new_plan,
+            tuple(out),
+            selection.reason,
+            selection.memory,
+            tokens,
+            is_new_fold,
+            folded if is_new_fold else None,
+        )
 
     def _mask(self, element: Element, fact: Facts, choice: Choice) -> Mask:
         """The texts that stand for an item from now on: fixed at the moment of the choice."""

@@ -25,10 +25,10 @@ async def test_a_fold_is_made_once_for_what_it_covers(tmp_path: Path) -> None:
     tokenizer = bench(tmp_path).tokenizer
     maker, source = FoldMaker(tokenizer), await source_of(tmp_path)
     covers = tuple(fact.id for fact in source.facts[2:20])
-    fold = maker.make(source, None, covers, "guard")
-    assert fold is not None and fold.covers == covers
-    assert maker.make(source, fold, covers, "rent") is fold
-    again = FoldMaker(tokenizer).make(source, None, covers, "guard")
-    assert again == fold
-    assert maker.make(source, fold, (), "rent") is None
-    assert tokenizer.count(fold.text) <= 200 + 25 * 9 + 8
+    made = maker.make(source, None, covers, "guard")
+    assert made is not None and made.fold.covers == covers and f"Its id is {made.fold.item}.]" in made.fold.text
+    same = maker.make(source, made.fold, covers, "rent")
+    assert same is not None and same.fold is made.fold
+    assert FoldMaker(tokenizer).make(source, None, covers, "guard") == made
+    assert maker.make(source, None, (), "rent") is None
+    assert tokenizer.count(made.fold.text) <= 200 + 25 * 9 + 8
