@@ -14,19 +14,21 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from proxy.answer import TOO_LARGE, end_of, give_up_reply, is_overflow, reply_head, seen_error
 from proxy.attempt import Shown, Verdict, error_text, judge
 from proxy.auth import keys_in
+from proxy.commits import Commits
 from proxy.config import Config
-from proxy.core.headers import RawHeaders, as_mapping, header, response_headers
+from proxy.core.headers import RawHeaders, as_mapping, header
 from proxy.core.model import Conversation
 from proxy.core.overflow import Overflow
 from proxy.core.overflow_rules import Rules
 from proxy.core.records import Batch, ExchangeRow
 from proxy.core.redaction import redact
-from proxy.errors import NotUnderstoodError, StoreError, UpstreamError
+from proxy.errors import NotUnderstoodError, UpstreamError
 from proxy.incoming import read_request
 from proxy.link import ClientLink
-from proxy.live import Live, LiveBranches
+from proxy.live import LiveBranches
 from proxy.models import ModelBook
 from proxy.passthrough import STATUS_OF, RawRequest
 from proxy.recording import merge, now
@@ -37,14 +39,10 @@ from proxy.turn import Turn, Turns
 from proxy.turn_rows import request_rows, window_rows
 from proxy.upstream import Upstream
 from proxy.wire.base import ReplyReader, WireFormat
-from proxy.wire.errors import JSON_HEADERS, api_error, load, too_large
+from proxy.wire.errors import JSON_HEADERS, api_error
 from proxy.wire.registry import Registry
 
 log = structlog.get_logger()
-
-COMMIT_S = 5.0
-"""A reply waits this long for the store; after that it goes on, and the gap is recorded."""
-TOO_LARGE = "This conversation grew too large for the model, even made smaller. Please send your last message again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +102,7 @@ class _Exchange:
         self.note = ""
         self.attempts = 0
         self.first_byte: float | None = None
-        self.commits: list[asyncio.Future[None]] = []
-        self.unwritten: tuple[ExchangeRow, ...] = ()  # rows that the store did not take
+        self.commits = Commits(services.store, self.id)
         self.is_settled = False
         self.opening: Opening | None = None
         self.overflowed = False
@@ -186,32 +183,7 @@ class _Exchange:
         )
 
     def _submit(self, batch: Batch) -> None:
-        """Hand rows to the store. What it does not take is remembered: later rows must not build on them."""
-        live = self.turn.live if self.turn is not None else None
-        try:
-            future = self.services.store.submit(batch)
-        except StoreError as error:
-            future = asyncio.get_running_loop().create_future()
-            future.set_exception(error)
-        future.add_done_callback(lambda done: self._lost(batch, live) if _has_failed(done) else None)
-        self.commits.append(future)
-
-    def _lost(self, batch: Batch, live: Live | None) -> None:
-        self.unwritten = (*self.unwritten, *batch.exchanges)
-        if live is not None:
-            live.lose(batch)
-
-    async def _committed(self) -> None:
-        """Wait until all that was submitted is on disk; a store that cannot keep up does not stop the answer."""
-        pending, self.commits = self.commits, []
-        if not pending:
-            return
-        done, late = await asyncio.wait(pending, timeout=COMMIT_S)
-        if late:
-            log.warning("store_slow", exchange=self.id, waited_s=COMMIT_S)
-        for future in done:
-            if isinstance(error := future.exception(), StoreError):
-                log.warning("rows_not_stored", exchange=self.id, error=str(error))
+        self.commits.submit(batch, self.turn.live if self.turn is not None else None)
 
     # -- upstream ------------------------------------------------------------------------------
 
@@ -266,7 +238,7 @@ class _Exchange:
         if self.usage_refused and opening.status < 400:
             # Only now is it known that the option was what it refused.
             self._submit(self.services.models.learn_refusal())
-        error = opening.error_body if opening.error_body is not None else opening.reader.error
+        error = seen_error(opening)
         shown = Shown(
             status=opening.status,
             error=error,
@@ -315,33 +287,12 @@ class _Exchange:
     # -- towards the client --------------------------------------------------------------------
 
     async def _start(self, opening: Opening, *, is_early: bool = False) -> None:
-        """Release the reply's head, once; what was received before is on disk by then.
-
-        `is_early`: it is not known yet whether this body follows, or the one of a second attempt.
-        """
+        """Release the reply's head, once; what was received before is on disk by then."""
         if self.respond.is_started:
             return
-        await self._committed()
+        await self.commits.wait()
         self.first_byte = self.first_byte or time.monotonic()
-        is_edited = (
-            is_early
-            or bool(header(opening.response.headers, b"content-encoding"))
-            or (opening.is_stream and self.turn is not None and self.turn.edits.ask_usage)
-        )
-        extra: RawHeaders = []
-        if self.turn is not None:
-            saved = self.turn.limits.billed(self.turn.saved)
-            extra = [
-                (b"x-undercliff-conversation", self.turn.placement.conversation.encode()),
-                (b"x-undercliff-window", self.turn.window.encode()),
-                (b"x-undercliff-saved-tokens", str(saved).encode()),
-            ]
-        if "event-stream" in header(opening.response.headers, b"content-type"):
-            extra.append((b"x-accel-buffering", b"no"))
-        if is_edited and opening.kept_coding:
-            extra.append((b"content-encoding", opening.kept_coding.encode("latin-1")))
-        headers = response_headers(opening.response.headers, is_decoded=is_edited, extra=extra)
-        await self.respond.start(opening.status, headers)
+        await self.respond.start(opening.status, reply_head(opening, self.turn, is_early=is_early))
 
     async def _answer(self, opening: Opening) -> None:
         if self.overflowed and not opening.reader.has_content and await self._give_up(opening):
@@ -352,45 +303,38 @@ class _Exchange:
             return
         if self.respond.is_started and opening.error_body is not None:
             # The head of an earlier attempt is out: the error can only stand in the body.
-            self._settle_reply(opening)
-            await self._committed()
+            self._settle(end_of(opening))
+            await self.commits.wait()
             await end_late(self.respond, self.fmt, error_text(opening.error_body), "upstream_error")
             return
         if opening.is_over:
             # Known to its end: of an empty body the head is all that the client waits for.
-            self._settle_reply(opening)
+            self._settle(end_of(opening))
         await self._start(opening)
 
         async def before_end() -> None:
-            self._settle_reply(opening)
-            await self._committed()
+            self._settle(end_of(opening))
+            await self.commits.wait()
 
         await relay(opening, self.respond, before_end, heartbeat_s=self.services.config.server.heartbeat_s)
         if opening.failure is not None and opening.reader.at_event_boundary and self.respond.is_event_stream:
             await end_late(self.respond, self.fmt, str(opening.failure), "upstream_closed")
 
     async def _give_up(self, opening: Opening) -> bool:
-        """Twice too large: the provider's status and code, with words that tell the user what to do."""
-        error = opening.error_body if opening.error_body is not None else opening.reader.error
-        shown = Shown(opening.status, error, opening.error_body is None, False, False, False, 0, None)
-        verdict, _ = judge(shown, self.services.rules)
-        if verdict is not Verdict.OVERFLOW or self.attempts < 2:
+        """Twice too large: say so, if that is what it is."""
+        if self.attempts < 2 or not is_overflow(opening, self.services.rules):
             return False
-        body = too_large(load(error), TOO_LARGE)
-        end = End(outcome="overflow", status=opening.status, error=error_text(error))
-        self._settle(end)
-        await self._committed()
+        self._settle(End(outcome="overflow", status=opening.status, error=error_text(seen_error(opening))))
+        await self.commits.wait()
         if self.respond.is_started:
             await end_late(self.respond, self.fmt, TOO_LARGE, "context_length_exceeded")
-            return True
-        headers = response_headers(opening.response.headers, is_decoded=True)
-        headers = [(n, v) for n, v in headers if n != b"content-type"] + JSON_HEADERS
-        await self.respond.full(opening.status if opening.status >= 400 else 400, headers, body)
+        else:
+            await self.respond.full(*give_up_reply(opening))
         return True
 
     async def _unreachable(self, error: UpstreamError) -> None:
         self._settle(End(outcome="error", status=STATUS_OF[error.kind], error=str(error)))
-        await self._committed()
+        await self.commits.wait()
         code = f"upstream_{error.kind}"
         if self.respond.is_started:
             await end_late(self.respond, self.fmt, str(error), code)
@@ -398,17 +342,6 @@ class _Exchange:
         await self.respond.full(STATUS_OF[error.kind], JSON_HEADERS, api_error(str(error), code=code))
 
     # -- the record ----------------------------------------------------------------------------
-
-    def _settle_reply(self, opening: Opening) -> None:
-        error = opening.error_body if opening.error_body is not None else opening.reader.error
-        failure = str(opening.failure) if opening.failure is not None else ""
-        if opening.status >= 400 or error:
-            outcome = "error"
-        elif failure:
-            outcome = "interrupted"
-        else:
-            outcome = "ok"
-        self._settle(End(outcome=outcome, status=opening.status, error=error_text(error) if error else failure))
 
     def _clean(self, text: str) -> str:
         """`text` for the record: providers repeat the key in their errors."""
@@ -436,9 +369,4 @@ class _Exchange:
                     self.turn, end, reply, self.window_row, self.request.tenant, services.live, services.models
                 )
         rows = rows or outcome_only(self.id, end, self.opening)
-        self._submit(replace(rows, exchanges=(*rows.exchanges, *self.unwritten)))
-
-
-def _has_failed(future: asyncio.Future[None]) -> bool:
-    """Also takes note of a failure that nobody waits for: the store has reported it."""
-    return not future.cancelled() and future.exception() is not None
+        self._submit(replace(rows, exchanges=(*rows.exchanges, *self.commits.unwritten)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from policies.model import Choice, Form, Selection, Situation
-from proxy.exchange import TOO_LARGE
+from proxy.answer import TOO_LARGE
 from tests.support import builders
 from tests.support.flaky_store import FlakyStores
 from tests.support.records import Records
