@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -63,25 +64,37 @@ def _event(choices: list[dict[str, Any]], **more: object) -> bytes:
 
 
 REPLY = _reply()
+WANTS_STREAM = re.compile(rb'"stream"\s*:\s*true')
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-WORD = _event([{"index": 0, "delta": {"content": "word "}, "finish_reason": None}])
+WORDS = [_event([{"index": 0, "delta": {"content": f"word{n} "}, "finish_reason": None}]) for n in range(10)]
 STREAM_END = (
     _event([{"index": 0, "delta": {}, "finish_reason": "stop"}]) + _event([], usage=USAGE)
     + b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
 )  # fmt: skip
 
 
+async def _read_body(reader: asyncio.StreamReader, head: bytes) -> bytes:
+    if b"transfer-encoding: chunked" in head:
+        parts: list[bytes] = []
+        while size := int(await reader.readline(), 16):
+            parts.append(await reader.readexactly(size))
+            await reader.readline()
+        await reader.readline()
+        return b"".join(parts)
+    length = next((line for line in head.split(b"\r\n") if line.startswith(b"content-length:")), b":0")
+    return await reader.readexactly(int(length.split(b":")[1]))
+
+
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while head := await reader.readuntil(b"\r\n\r\n"):
-            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-            body = await reader.readexactly(int(length.split(b":")[1]))
-            if b'"stream": true' not in body[-200:]:
+            body = await _read_body(reader, head.lower())
+            if not WANTS_STREAM.search(body[:300] + b" " + body[-300:]):  # peers write the field where they like
                 writer.write(REPLY)
                 continue
             writer.write(STREAM_HEAD)
-            for _ in range(CHUNKS):
-                writer.write(WORD)
+            for number in range(CHUNKS):  # a peer breaks off where one chunk comes again and again
+                writer.write(WORDS[number % 10])
                 await asyncio.sleep(PAUSE_S)
             writer.write(STREAM_END)
     except (asyncio.IncompleteReadError, ConnectionError):

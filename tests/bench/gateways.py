@@ -1,0 +1,262 @@
+"""Every gateway side by side over loopback in one run: CPU a request and a chunk, added latency, throughput, memory.
+
+Run it with `python -m tests.bench.gateways [--only NAME…] [--json FILE] [--plot FILE.svg]`. It
+installs the peers once (Debian, pip and npm packages) below `--homes`, names those it cannot have,
+and runs the others turn by turn against one cheap provider in a process of its own. Latency is
+what a proxy adds to the direct call in the same round; CPU is that of its whole process tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.bench.hot_path import CHUNKS, TICK_US, growing, large_list, openings, provider, same
+from tests.bench.peers import KEY, Running, everyone
+from tests.bench.plot import bars
+
+Bodies = Callable[[], Iterator[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One kind of load: `requests` over `connections` at once. `units` is what CPU is divided by, a request."""
+
+    name: str
+    bodies: Bodies
+    requests: int
+    connections: int = 1
+    units: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One proxy in one case, a value a round. Times in microseconds but `p50` and `p99` in milliseconds."""
+
+    case: str
+    name: str
+    cpu: tuple[float, ...]  # per request, or per chunk
+    p50: tuple[float, ...]
+    p99: tuple[float, ...]
+    rate: tuple[float, ...]  # requests a second
+    rss_mb: float
+    failed: int
+
+
+def huge() -> Iterator[bytes]:
+    """5 MB in 201 messages."""
+    system = {"role": "system", "content": "You are a careful assistant."}
+    roles = ("user", "assistant")
+    messages = [
+        {"role": roles[i % 2], "content": f"message number {i} " + "lorem ipsum dolor " * 1390} for i in range(199)
+    ]
+    return same([system, *messages, {"role": "user", "content": "go on"}])
+
+
+def cases(scale: float) -> list[Case]:
+    """The loads; `scale` multiplies the numbers of requests."""
+    stream = [{"role": "user", "content": "stream please"}]
+
+    def times(number: int) -> int:
+        return max(2, int(number * scale))
+
+    return [
+        Case("small", openings, times(200)),
+        Case("small, 16 at once", openings, times(400), 16),
+        Case("small, 256 at once", openings, times(1024), 256),
+        Case("440 KB, same", lambda: same(large_list()), times(40)),
+        Case("440 KB, growing", growing, times(40)),
+        Case("5 MB, same", huge, times(5)),
+        Case("stream, per chunk", lambda: same(stream, stream=True), times(4), 1, CHUNKS),
+        Case("stream, 16 at once, per chunk", lambda: same(stream, stream=True), times(32), 16, CHUNKS),
+    ]
+
+
+# -- load ----------------------------------------------------------------------------------------------
+
+
+async def _read_chunks(reader: asyncio.StreamReader) -> None:
+    while size := int((await reader.readline()).split(b";")[0], 16):
+        await reader.readexactly(size + 2)
+    await reader.readline()
+
+
+async def _worker(target: Running, bodies: Iterator[bytes], left: list[int], took: list[float]) -> int:
+    """One connection: asks until none are left. Returns how many were not answered by 200."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", target.port, limit=1 << 22)
+    extra = "".join(f"{name}: {value}\r\n" for name, value in target.headers)
+    failed = 0
+    while left[0] > 0:
+        left[0] -= 1
+        body = next(bodies)
+        start = time.perf_counter()
+        writer.write(
+            f"POST {target.path} HTTP/1.1\r\nhost: 127.0.0.1:{target.port}\r\nauthorization: Bearer {KEY}\r\n"
+            f"content-type: application/json\r\n{extra}content-length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        await writer.drain()
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        if b"transfer-encoding: chunked" in head:
+            await _read_chunks(reader)
+        else:
+            length = next(line for line in head.split(b"\r\n") if line.startswith(b"content-length:"))
+            await reader.readexactly(int(length.split(b":")[1]))
+        took.append(time.perf_counter() - start)
+        failed += not head.startswith(b"http/1.1 200")
+        if b"connection: close" in head:
+            writer.close()
+            reader, writer = await asyncio.open_connection("127.0.0.1", target.port, limit=1 << 22)
+    writer.close()
+    return failed
+
+
+async def _load(target: Running, case: Case, bodies: Iterator[bytes], requests: int) -> tuple[list[float], int, float]:
+    left, took = [requests], list[float]()
+    start = time.perf_counter()
+    workers = [_worker(target, bodies, left, took) for _ in range(min(case.connections, requests))]
+    outcomes = await asyncio.gather(*workers, return_exceptions=True)
+    wall = time.perf_counter() - start
+    failed = sum(outcome for outcome in outcomes if isinstance(outcome, int))
+    return took, failed + requests - len(took), wall
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all its descendants."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            except OSError:
+                continue  # it ended while we looked
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found = [pid]
+    for process in found:
+        found.extend(children.get(process, ()))
+    return found
+
+
+def used_us(pids: Sequence[int]) -> float:
+    """CPU that these processes have used, all their threads."""
+    total = 0.0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        total += (int(fields[11]) + int(fields[12])) * TICK_US
+    return total
+
+
+def rss_mb(pids: Sequence[int]) -> float:
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+# -- measuring -----------------------------------------------------------------------------------------
+
+
+def run(case: Case, targets: Sequence[Running], rounds: int) -> list[Figure]:
+    """All targets in one case, in turn within each round, so that a noisy moment meets them all."""
+    bodies = {target.name: case.bodies() for target in targets}
+    pids = {target.name: tree(target.pid) if target.pid else [] for target in targets}
+    rows: dict[str, list[tuple[float, float, float, float]]] = {target.name: [] for target in targets}
+    failed = dict.fromkeys(rows, 0)
+    for target in targets:
+        asyncio.run(_load(target, case, bodies[target.name], max(2, case.connections)))
+    for _ in range(rounds):
+        for target in targets:
+            before = used_us(pids[target.name])
+            took, bad, wall = asyncio.run(_load(target, case, bodies[target.name], case.requests))
+            cpu = (used_us(pids[target.name]) - before) / (case.requests * case.units)
+            failed[target.name] += bad
+            ordered = sorted(took) or [0.0]
+            p50, p99 = (ordered[min(len(ordered) - 1, int(len(ordered) * q))] * 1000 for q in (0.5, 0.99))
+            rows[target.name].append((cpu, p50, p99, len(took) / wall))
+    figures = []
+    for target in targets:
+        cpu, p50, p99, rate = (tuple(row[i] for row in rows[target.name]) for i in range(4))
+        memory = rss_mb(pids[target.name])
+        figures.append(Figure(case.name, target.name, cpu, p50, p99, rate, memory, failed[target.name]))
+    return figures
+
+
+@contextmanager
+def provider_process() -> Iterator[str]:
+    """The provider of the hot-path bench, in a process of its own so that it does not share the client's lock."""
+    command = [sys.executable, "-m", "tests.bench.gateways", "--provider"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.kill()
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """Medians over the rounds; latencies are what is added to the direct call of the same case."""
+    direct = {f.case: f for f in figures if f.name == "direct"}
+    lines = [
+        f"{'case':32}{'proxy':18}{'CPU µs (spread)':>26}{'× plain':>9}{'+p50 ms':>9}{'+p99 ms':>9}{'req/s':>8}{'MB':>6}"
+    ]
+    base = {f.case: statistics.median(f.cpu) for f in figures if f.name == "plain"}
+    for f in figures:
+        if f.name == "direct":
+            continue
+        cpu = statistics.median(f.cpu)
+        spread = f"{cpu:,.0f} ({min(f.cpu):,.0f}-{max(f.cpu):,.0f})"
+        p50 = statistics.median(f.p50) - statistics.median(direct[f.case].p50)
+        p99 = statistics.median(f.p99) - statistics.median(direct[f.case].p99)
+        ratio = cpu / base[f.case] if base.get(f.case) else 0.0
+        note = f"  {f.failed} FAILED" if f.failed else ""
+        lines.append(
+            f"{f.case:32}{f.name:18}{spread:>26}{ratio:>9.2f}{p50:>9.2f}{p99:>9.2f}"
+            f"{statistics.median(f.rate):>8,.0f}{f.rss_mb:>6.0f}{note}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--provider", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--only", nargs="*", default=(), help="peers to run beside plain and undercliff")
+    parser.add_argument("--homes", type=Path, default=Path.home() / ".cache/undercliff-bench")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the numbers of requests")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path)
+    arguments = parser.parse_args()
+    if arguments.provider:
+        with provider() as url:
+            print(url, flush=True)
+            sys.stdin.read()  # until the bench is gone
+        return
+    figures: list[Figure] = []
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        provider_process() as url,
+        everyone(url, arguments.homes, Path(scratch), arguments.only) as targets,
+    ):
+        for case in cases(arguments.scale):
+            figures += run(case, targets, arguments.rounds)
+            print(f"measured {case.name}", file=sys.stderr)
+    print(table(figures))
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=1))
+    if arguments.plot:
+        arguments.plot.write_text(bars("CPU a request", _rows(figures)))
+
+
+def _rows(figures: Sequence[Figure]) -> list[tuple[str, str, float]]:
+    return [(f.case, f.name, statistics.median(f.cpu)) for f in figures if f.name != "direct" and not f.failed]
+
+
+if __name__ == "__main__":
+    main()
