@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from proxy.core.constraints import find_constraints
-from proxy.core.forms import clip, closing_lines, size_words, without_encoded
+from proxy.core.loglines import closing_lines
+from proxy.core.texts import clip, size_words, without_encoded
 
 CALLS_LISTED = 72
 QUOTE_CHARS = 600
