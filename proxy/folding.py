@@ -11,10 +11,11 @@ from policies.draft import DIGEST_LIMIT, digest_allowance
 from proxy.core.digest import DigestCall, DigestItem, Notes, compose, digest, ids_in, note, told
 from proxy.core.grouping import groups, key_argument
 from proxy.core.identity import item_id
+from proxy.core.kinds import kind_of
 from proxy.core.model import Element
 from proxy.core.offers import KeepRenderer
 from proxy.core.segments import Passage, Segment, segments
-from proxy.core.situation import Facts, kind_of
+from proxy.core.situation import Facts
 from proxy.core.window import Fold
 from proxy.tokenizer import Tokenizer
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from policies.model import Form
 from proxy.core.grouping import groups
 from proxy.core.identity import item_ids, steps_of
+from proxy.core.kinds import kind_of
 from proxy.core.receipts import Key, new_keys
 from proxy.core.records import Batch, BodyRow, FoldRow, ItemRow, KeyRow, LinkRow, PlanRow, SummaryRow, WindowRow
-from proxy.core.situation import kind_of
 from proxy.core.window import Fold, encode_plan, plan_id
 from proxy.recording import (
     SNAPSHOT_EVERY,

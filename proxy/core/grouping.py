@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
 
 from proxy.core.model import Call, Element
 
@@ -71,24 +71,46 @@ class CallSite:
         return key_argument(self.call.arguments)
 
 
+@dataclass(slots=True)
+class Pairing:
+    """Which call each result of a list answers, as far as the list was read. Reads on where it stopped."""
+
+    sites: dict[int, CallSite] = field(default_factory=dict)
+    _latest: dict[str, tuple[CallSite, ...]] = field(default_factory=dict)
+    _latest_any: tuple[CallSite, ...] = ()
+
+    def copy(self) -> Pairing:
+        return Pairing(dict(self.sites), dict(self._latest), self._latest_any)
+
+    def read(self, elements: Sequence[Element], start: int = 0) -> None:
+        """Read on from `start`, which is where the last reading ended."""
+        for index in range(start, len(elements)):
+            element = elements[index]
+            if element.calls:
+                made = tuple(CallSite(index, call) for call in element.calls)
+                self._latest_any = _extend(self._latest_any, made, elements)
+                for call_id in {call.id for call in element.calls}:
+                    self._latest[call_id] = tuple(site for site in made if site.call.id == call_id)
+            if element.answers is not None:
+                self._answer(index, element.answers)
+
+    def _answer(self, index: int, answers: str) -> None:
+        waiting = self._latest.get(answers, ()) if answers else self._latest_any
+        if not waiting:
+            return
+        self.sites[index] = waiting[0]
+        # A second result for one call keeps to it; two calls under one id are answered in order.
+        if len(waiting) > 1 and answers:
+            self._latest[answers] = waiting[1:]
+        elif len(waiting) > 1:
+            self._latest_any = waiting[1:]
+
+
 def pair_results(elements: Sequence[Element]) -> dict[int, CallSite]:
     """Map the index of each tool result to the call it answers. Results without a call are left out."""
-    sites: dict[int, CallSite] = {}
-    latest: dict[str, list[CallSite]] = {}
-    latest_any: list[CallSite] = []
-    for index, element in enumerate(elements):
-        if element.calls:
-            made = [CallSite(index, call) for call in element.calls]
-            latest_any = _extend(latest_any, made, elements)
-            for call_id in {call.id for call in element.calls}:
-                latest[call_id] = [site for site in made if site.call.id == call_id]
-        if element.answers is None:
-            continue
-        waiting = latest.get(element.answers, []) if element.answers else latest_any
-        if waiting:
-            # A second result for one call keeps to it; two calls under one id are answered in order.
-            sites[index] = waiting.pop(0) if len(waiting) > 1 else waiting[0]
-    return sites
+    pairing = Pairing()
+    pairing.read(elements)
+    return pairing.sites
 
 
 def groups(elements: Sequence[Element]) -> list[int]:
@@ -98,38 +120,51 @@ def groups(elements: Sequence[Element]) -> list[int]:
     what follows it; reasoning and the rest of the response it opened; unknown elements that name
     the same id, and an unknown element and the element before it.
     """
-    return list(_groups(tuple(elements)))
+    joined, _ = joins(elements, pair_results(elements))
+    return number(joined)
 
 
-@lru_cache(maxsize=4)  # one request asks several times about its list; elements compare by identity
-def _groups(elements: tuple[Element, ...]) -> tuple[int, ...]:
-    joined = [False] * len(elements)  # joined[i]: element i is in the group of element i - 1
-    sites = pair_results(elements)
-    answered = {site.index for site in sites.values()}
-    for index, element in enumerate(elements):
-        if index and _continues(elements[index - 1], element):
+def joins(
+    elements: Sequence[Element], sites: Mapping[int, CallSite], known: Sequence[bool] = ()
+) -> tuple[list[bool], int]:
+    """Whether each element is in the group of the one before it. `known` are those of the list when it was shorter.
+
+    The second value is the index up to which nothing has changed against `known`.
+    """
+    start = len(known)
+    if start and any(map(is_unknown, elements[start:])):
+        start = 0  # unknown elements may link what lies far before them, or part it again
+    joined = [*known[:start], *[False] * (len(elements) - start)]
+    lowest = start
+    for index in range(start, len(elements)):
+        if index and (elements[index - 1].calls or _continues(elements[index - 1], elements[index])):
             joined[index] = True
-        if element.calls and index not in answered and index + 1 < len(elements):
-            joined[index + 1] = True
-    for index, site in sites.items():
-        _join(joined, site.index, index)
-    for first, last in _references(elements):
-        _join(joined, first, last)
-    numbers: list[int] = []
-    for index, is_joined in enumerate(joined):
-        numbers.append(0 if not index else numbers[-1] + (0 if is_joined else 1))
-    return tuple(numbers)
+        if (site := sites.get(index)) is not None:
+            lowest = min(lowest, _join(joined, site.index, index))
+    if not start:
+        for first, last in _references(elements):
+            _join(joined, first, last)
+    return joined, lowest
 
 
-def call_ordinals(elements: Sequence[Element]) -> list[int]:
-    """For each element the ordinal of its assistant turn: its own or the one before it; 0 before the first."""
-    ordinals: list[int] = []
-    ordinal = 0
-    for index, element in enumerate(elements):
-        is_same_response = (
-            index > 0 and _is_by_model(elements[index - 1]) and _is_response_part(elements[index - 1], element)
-        )
-        if _is_by_model(element) and not is_same_response:
+def number(joined: Sequence[bool]) -> list[int]:
+    """Group numbers, counting up where an element is not joined to the one before it."""
+    if not joined:
+        return []
+    return list(accumulate((not is_joined for is_joined in joined[1:]), initial=0))
+
+
+def call_ordinals(elements: Sequence[Element], known: Sequence[int] = ()) -> list[int]:
+    """For each element the ordinal of its assistant turn: its own or the one before it; 0 before the first.
+
+    `known` are those of the list when it was shorter.
+    """
+    ordinals = list(known)
+    ordinal = ordinals[-1] if ordinals else 0
+    for index in range(len(ordinals), len(elements)):
+        element = elements[index]
+        is_same_response = index > 0 and _is_response_part(elements[index - 1], element)
+        if not is_same_response and _is_by_model(element):
             ordinal += 1
         ordinals.append(ordinal)
     return ordinals
@@ -168,7 +203,9 @@ def _unescape_one(match: re.Match[str]) -> str:
     return {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}.get(code, code)
 
 
-def _extend(waiting: list[CallSite], made: list[CallSite], elements: Sequence[Element]) -> list[CallSite]:
+def _extend(
+    waiting: tuple[CallSite, ...], made: tuple[CallSite, ...], elements: Sequence[Element]
+) -> tuple[CallSite, ...]:
     """Calls that an answer without an id may mean: those of one response, in order."""
     is_adjacent = bool(waiting) and made[0].index == waiting[-1].index + 1
     if is_adjacent and _is_response_part(elements[waiting[-1].index], elements[made[0].index]):
@@ -186,14 +223,15 @@ def _is_by_model(element: Element) -> bool:
     return element.role == "assistant" or element.kind in ("tool_call", "reasoning") or bool(element.calls)
 
 
-def _is_unknown(element: Element) -> bool:
+def is_unknown(element: Element) -> bool:
+    """Is it of no kind that we can read?"""
     return element.kind == "opaque" or any(atom.kind == "other" for atom in element.atoms)
 
 
 def _is_response_part(before: Element, element: Element) -> bool:
     """Both come from one response. Two whole assistant messages in a row do not."""
     is_item = before.kind in ("reasoning", "tool_call") or element.kind in ("reasoning", "tool_call")
-    return _is_by_model(before) and _is_by_model(element) and is_item
+    return is_item and _is_by_model(before) and _is_by_model(element)
 
 
 def _continues(before: Element, element: Element) -> bool:
@@ -202,18 +240,22 @@ def _continues(before: Element, element: Element) -> bool:
     if before.kind == "reasoning":
         return True
     if _is_result(element):
-        return _is_result(before) or bool(before.calls) or _is_unknown(before)
+        return _is_result(before) or bool(before.calls) or is_unknown(before)
     return element.kind == "opaque" and before.role not in ("system", "developer")
 
 
-def _join(joined: list[bool], first: int, last: int) -> None:
-    for index in range(first + 1, last + 1):
-        joined[index] = True
+def _join(joined: list[bool], first: int, last: int) -> int:
+    """Join all from `first` to `last`; returns the first index that was not joined before."""
+    lowest = last + 1
+    for index in range(last, first, -1):
+        if not joined[index]:
+            joined[index], lowest = True, index
+    return lowest
 
 
 def _references(elements: Sequence[Element]) -> list[tuple[int, int]]:
     """Spans from the first to the last unknown element that carries one and the same id."""
-    unknown = [index for index, element in enumerate(elements) if _is_unknown(element)]
+    unknown = [index for index, element in enumerate(elements) if is_unknown(element)]
     if len(unknown) < 2:
         return []
     ids = {index: {found for found in _ID_TEXT.findall(elements[index].raw) if _is_id(found)} for index in unknown}

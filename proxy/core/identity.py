@@ -23,6 +23,7 @@ from proxy.core.model import Conversation, Element, Hints, ItemKind, Wire
 ATOM = 16  # bytes of one atom's hash in a chain
 KEPT_TEXT = 200  # characters of a step's text that identity keeps; enough for quoting and prefixes
 RECEIPT_TEXT = 12  # shorter texts are no evidence of anything
+_BESIDE = 3  # so far from a call its text can stand, with reasoning between
 STEM_TEXT = 120  # characters of a head that tell one instruction from another
 
 _QUOTED_ID = re.compile(r"\b(?:call|toolu)[_-]?[A-Za-z0-9]{8,64}")
@@ -172,18 +173,28 @@ def probe(conversation: Conversation, tenant: str) -> Probe:
     )
 
 
-def steps_of(elements: Sequence[Element]) -> list[Step]:
-    """The steps of a list. Assistant text beside calls in its own element is weak, as it is inside one element."""
-    steps: list[Step] = []
-    for element in elements:
-        step = _STEPS.get(element)
-        if step is None:
-            step = _STEPS[element] = _step(element)
+def steps_of(elements: Sequence[Element], known: Sequence[Step] = ()) -> list[Step]:
+    """The steps of a list. Assistant text beside calls in its own element is weak, as it is inside one element.
+
+    `known` are the steps of the list when it was shorter; what follows may change the last of them.
+    """
+    start = max(0, len(known) - _BESIDE)
+    plain = max(0, start - _BESIDE)
+    bare = [_bare_step(element) for element in elements[plain:]]
+    steps = list(known[:start])
+    for i in range(start - plain, len(bare)):
+        step = bare[i]
+        if step.role == "assistant" and step.kind == "message" and step.chain and _is_beside_calls(bare, i):
+            step = msgspec.structs.replace(step, chain=b"")
         steps.append(step)
-    for i, step in enumerate(steps):
-        if step.role == "assistant" and step.kind == "message" and step.chain and _is_beside_calls(steps, i):
-            steps[i] = msgspec.structs.replace(step, chain=b"")
     return steps
+
+
+def _bare_step(element: Element) -> Step:
+    step = _STEPS.get(element)
+    if step is None:
+        step = _STEPS[element] = _step(element)
+    return step
 
 
 def emitted(elements: Sequence[Element], response_id: str = "") -> list[Step]:
@@ -207,6 +218,8 @@ def _step(element: Element) -> Step:
                 made = (*made, atom.anchor)
         elif kind == "result":
             answered = answered or atom.anchor
+        elif kind == "other" and atom.anchor:
+            made = (*made, atom.anchor)
         if atom.text and not text and kind not in ("call", "reasoning"):
             text = atom.text
             if kind == "asst" and len(text) >= RECEIPT_TEXT:
@@ -227,11 +240,15 @@ def _step(element: Element) -> Step:
 
 
 def _is_beside_calls(steps: Sequence[Step], i: int) -> bool:
-    following = next((step for step in steps[i + 1 : i + 4] if step.kind != "reasoning"), None)
-    if following is not None and following.kind == "tool_call":
-        return True
-    before = next((step for step in reversed(steps[max(0, i - 3) : i]) if step.kind != "reasoning"), None)
-    return before is not None and before.kind == "tool_call"
+    following = _nearest(steps[i + 1 : i + 1 + _BESIDE])
+    return following == "tool_call" or _nearest(steps[max(0, i - _BESIDE) : i][::-1]) == "tool_call"
+
+
+def _nearest(steps: Sequence[Step]) -> str:
+    for step in steps:
+        if step.kind != "reasoning":
+            return step.kind
+    return ""
 
 
 def _canonical_text(element: Element) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
-from policies.model import NOT_OFFERED, Budget, Candidate, ExcerptKind, Form, Kind, Pressure, Prices, Situation
+from policies.model import NOT_OFFERED, Budget, Candidate, ExcerptKind, Form, Pressure, Prices, Situation
+from proxy.core.kinds import kind_of
 from proxy.core.model import Element
 
-SYSTEM_ROLES = frozenset({"system", "developer"})
 MIN_STUB_GAIN = 1  # tokens; a stub that saves nothing is not offered
 
 
@@ -127,21 +127,6 @@ def _costs(fact: Facts, held: Held | None, *, is_rule_file: bool) -> tuple[int, 
         costs[held.form] = held.tokens
     absent, folded, stub, excerpt, summary, full = costs
     return absent, folded, stub, excerpt, summary, full
-
-
-def kind_of(element: Element) -> Kind:
-    """The policy's word for an element."""
-    if element.kind == "tool_result":
-        return "tool_result"
-    if element.kind == "reasoning":
-        return "reasoning"
-    if element.role in SYSTEM_ROLES:
-        return "system"
-    if element.role == "user" and element.kind in ("message", "summary"):
-        return "user"
-    if element.role == "assistant" or element.kind == "tool_call":
-        return "assistant"
-    return "opaque"
 
 
 def matches_any(argument: str, patterns: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from policies.model import NOT_OFFERED, Budget, Form, Prices, Situation
 from proxy.core.model import Element
-from proxy.core.situation import Facts, Standing, build, kind_of, matches_any
+from proxy.core.situation import Facts, Standing, build, matches_any
 from tests.support import talks
 
 ELEMENTS = [
@@ -68,10 +68,3 @@ def test_only_results_offer_a_stub_and_rule_files_do_not() -> None:
 )
 def test_file_names_are_found_in_arguments(argument: str, is_match: bool) -> None:
     assert matches_any(argument, ("AGENTS.md",)) is is_match
-
-
-def test_kinds_of_other_elements() -> None:
-    assert kind_of(talks.system("x", "developer")) == "system"
-    assert kind_of(talks.reasoning("hm")) == "reasoning"
-    assert kind_of(talks.call("c2")) == "assistant"
-    assert kind_of(Element(b"{}", "opaque", "", "", ())) == "opaque"
