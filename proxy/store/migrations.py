@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 
+from proxy.store.sqlite_seals import seal_existing
+
 APPLICATION_ID = 0x75636C66  # "uclf": tells our files from any other SQLite file
 
 Step = Callable[[sqlite3.Connection], None]
@@ -165,6 +167,44 @@ _SEARCH = (
     "INSERT INTO search_index (indexed_to) VALUES (0)",
 )
 
+# Tamper evidence, see proxy.store.seals. A number once given is never given again: a missing one needs a tombstone.
+_SEALS = (
+    """CREATE TABLE chains (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, length INTEGER NOT NULL,
+        head BLOB NOT NULL)""",
+    """CREATE TRIGGER chains_only_grow BEFORE UPDATE ON chains
+        WHEN NEW.length <= OLD.length OR NEW.number <> OLD.number OR NEW.id <> OLD.id BEGIN
+        SELECT RAISE(ABORT, 'chains only grow'); END""",
+    "CREATE TRIGGER chains_no_delete BEFORE DELETE ON chains BEGIN SELECT RAISE(ABORT, 'chains only grow'); END",
+    """CREATE TABLE tombstones (
+        seq INTEGER PRIMARY KEY, number INTEGER NOT NULL UNIQUE, conversation TEXT NOT NULL, tenant TEXT NOT NULL,
+        length INTEGER NOT NULL, head BLOB NOT NULL, reason TEXT NOT NULL, erased_at TEXT NOT NULL,
+        signature BLOB NOT NULL)""",
+)
+_SEALED = ("exchanges", "messages", "paths", "plans", "windows", "summaries", "outcomes", "gaps")
+_SEAL_COLUMNS = (
+    "ALTER TABLE $t ADD COLUMN chain INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE $t ADD COLUMN place INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE $t ADD COLUMN seal BLOB NOT NULL DEFAULT x''",
+    "CREATE INDEX $t_in_chain ON $t (chain, place)",
+)
+
+
+# What summaries cost, apart from the conversations' own calls; and who is at work on which.
+_COMPACTION = (
+    """CREATE TABLE summary_calls (
+        seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, conversation TEXT NOT NULL, branch TEXT NOT NULL,
+        key TEXT NOT NULL, summarizer TEXT NOT NULL, model TEXT NOT NULL, outcome TEXT NOT NULL, reason TEXT NOT NULL,
+        input INTEGER NOT NULL, cached INTEGER NOT NULL, output INTEGER NOT NULL, cost REAL,
+        duration_ms REAL NOT NULL, created_at TEXT NOT NULL)""",
+    "CREATE INDEX summary_calls_in_order ON summary_calls (conversation, seq)",
+    """CREATE TABLE claims (
+        name TEXT PRIMARY KEY, owner TEXT NOT NULL, at REAL NOT NULL, until REAL NOT NULL) WITHOUT ROWID""",
+    "ALTER TABLE folds ADD COLUMN follows TEXT",
+    "ALTER TABLE folds ADD COLUMN parts INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE folds ADD COLUMN told INTEGER NOT NULL DEFAULT 0",
+)
+
 
 def _display(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -185,7 +225,33 @@ def _search(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Step, ...] = (_display, _working, _search)
+def _compaction(connection: sqlite3.Connection) -> None:
+    for statement in _COMPACTION:
+        connection.execute(statement)
+    for guard in _GUARDS:
+        connection.execute(guard.replace("$same", "id = NEW.id").replace("$t", "summary_calls"))
+    _add_seals(connection, "summary_calls")
+
+
+def _seals(connection: sqlite3.Connection) -> None:
+    for statement in _SEALS:
+        connection.execute(statement)
+    for guard in _GUARDS:
+        connection.execute(guard.replace("$same", "number = NEW.number").replace("$t", "tombstones"))
+    for table in _SEALED:
+        _add_seals(connection, table)
+        connection.execute(f"DROP TRIGGER {table}_no_update")
+    seal_existing(connection, _SEALED)
+    for table in _SEALED:
+        connection.execute(_GUARDS[0].replace("$t", table))
+
+
+def _add_seals(connection: sqlite3.Connection, table: str) -> None:
+    for statement in _SEAL_COLUMNS:
+        connection.execute(statement.replace("$t", table))
+
+
+MIGRATIONS: tuple[Step, ...] = (_display, _working, _search, _seals, _compaction)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

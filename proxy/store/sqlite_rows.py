@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -18,12 +18,27 @@ from proxy.core.records import (
     ItemRow,
     KeyRow,
     OutcomeRow,
-    PathRow,
-    PlanRow,
+    SummaryCallRow,
     SummaryRow,
     WindowRow,
 )
-from proxy.store.codec import pack, pack_blobs, pack_entries, pack_strings, pack_text, storable
+from proxy.store.codec import pack, storable
+from proxy.store.seals import (
+    EXCHANGES,
+    GAPS,
+    MESSAGES,
+    OUTCOMES,
+    PATHS,
+    PLANS,
+    STRAY,
+    SUMMARIES,
+    SUMMARY_CALLS,
+    WINDOWS,
+    SealedTable,
+    plain,
+    to_columns,
+)
+from proxy.store.sqlite_seals import SEAL_COLUMNS, Sealer
 
 T = TypeVar("T")
 Value = str | bytes | int | float | None
@@ -40,6 +55,7 @@ OUTCOME_FIELDS = tuple(name for name in OutcomeRow.__dataclass_fields__ if name 
 BRANCH_FIELDS = tuple(BranchRow.__dataclass_fields__)
 WINDOW_FIELDS = tuple(name for name in WindowRow.__dataclass_fields__ if name not in ("tail", "gaps"))
 SUMMARY_FIELDS = tuple(name for name in SummaryRow.__dataclass_fields__ if name != "covers")
+SUMMARY_CALL_FIELDS = tuple(SummaryCallRow.__dataclass_fields__)
 FOLD_FIELDS = tuple(name for name in FoldRow.__dataclass_fields__ if name != "fresh")
 
 
@@ -64,14 +80,15 @@ def _insert(table: str, names: Sequence[str], tail: str = "ON CONFLICT DO NOTHIN
 
 
 _BODY = _insert("bodies", ("hash", "size", "data"))
-_MESSAGE = _insert("messages", (*ITEM_FIELDS, "atoms", "text"))
-_EXCHANGE = _insert("exchanges", EXCHANGE_FIELDS)
-_OUTCOME = _insert("outcomes", (*OUTCOME_FIELDS, "reply_items"))
-_PATH = _insert("paths", ("id", "branch", "base", "keep", "tail"))
-_WINDOW = _insert("windows", (*WINDOW_FIELDS, "tail", "gaps"))
-_PLAN = _insert("plans", ("id", "branch", "data"))
-_SUMMARY = _insert("summaries", (*SUMMARY_FIELDS, "covers"))
+_MESSAGE = _insert("messages", (*MESSAGES.names, *SEAL_COLUMNS))
 _FOLD = _insert("folds", (*FOLD_FIELDS, "id"))
+_CLAIM = _insert(
+    "claims",
+    ("name", "owner", "at", "until"),
+    "ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, at = excluded.at, until = excluded.until"
+    " WHERE claims.until <= excluded.at OR claims.owner = excluded.owner",
+)
+_LAST_FOLD = "SELECT summary FROM folds WHERE conversation = ? AND branch = ? ORDER BY seq DESC LIMIT 1"
 _LINK = _insert("links", ("conversation", "a", "b", "type"))
 _NUMBER = _insert("branch_numbers", ("id",))
 _KEY = (
@@ -105,22 +122,41 @@ _KNOWN = "SELECT id FROM messages WHERE conversation = ? AND id IN (?*)"
 
 def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     """Insert everything that is new. Exchanges and branches first: they say whose a conversation is."""
+    sealer = Sealer(connection)
+    sealer.knows(map(_exchange_chain, batch.exchanges), map(_branch_chain, batch.branches))
     _many(connection, _BODY, batch.bodies, _body_values)
-    _many(connection, _EXCHANGE, batch.exchanges, _exchange_values)
+    for exchange in batch.exchanges:
+        _EXCHANGE.write(sealer, exchange, sealer.chain_of_exchange(exchange.id))
     _many(connection, _BRANCH, batch.branches, _branch_values)
-    _write_messages(connection, [_original(connection, item) for item in batch.items])
+    _write_messages(connection, sealer, [_original(connection, item) for item in batch.items])
     _many(connection, _ARRIVED, batch.items, _arrived_values)
-    _many(connection, _PATH, batch.paths, _path_values)
-    _many(connection, _PLAN, batch.plans, _plan_values)
-    _many(connection, _WINDOW, batch.windows, _window_values)
-    _many(connection, _SUMMARY, batch.summaries, _summary_values)
+    for path in batch.paths:
+        _PATH.write(sealer, path, sealer.chain_of_branch(path.branch))
+    for plan in batch.plans:
+        _PLAN.write(sealer, plan, sealer.chain_of_branch(plan.branch))
+    for window in batch.windows:
+        _WINDOW.write(sealer, window, sealer.chain_of_exchange(window.exchange))
+    for summary in batch.summaries:
+        _SUMMARY.write(sealer, summary, summary.conversation or STRAY)
+    for call in batch.summary_calls:
+        _SUMMARY_CALL.write(sealer, call, call.conversation or STRAY)
+    _many(connection, _CLAIM, batch.claims, _claim_values)
     for fold in batch.folds:
-        _write_fold(connection, fold)
+        _write_fold(connection, sealer, fold)
     _many(connection, _LINK, batch.links, _link_values)
     _many(connection, _NUMBER, tuple({row.branch: row for row in batch.keys}.values()), _number_values)
     _many(connection, _KEY, batch.keys, _key_values)
     _many(connection, _LEARNED, batch.learned, _learned_values)
-    _many(connection, _OUTCOME, batch.outcomes, _outcome_values)
+    for outcome in batch.outcomes:
+        _OUTCOME.write(sealer, outcome, sealer.chain_of_exchange(outcome.exchange))
+    sealer.finish()
+
+
+def write_gap(connection: sqlite3.Connection, started_at: str, ended_at: str, batches: int, reason: str) -> None:
+    """Record that batches were lost, and why."""
+    sealer = Sealer(connection)
+    sealer.insert(_GAP, GAPS, STRAY, (started_at, ended_at, storable(reason), batches))
+    sealer.finish()
 
 
 def cleaned(batch: Batch) -> Batch:
@@ -146,7 +182,7 @@ def _many(
         connection.executemany(statement, map(values, rows))
 
 
-def _write_messages(connection: sqlite3.Connection, items: Sequence[ItemRow]) -> None:
+def _write_messages(connection: sqlite3.Connection, sealer: Sealer, items: Sequence[ItemRow]) -> None:
     """The display store's rows. A fork submits a whole path, so what is known costs one look-up, not an insert."""
     groups: dict[str, dict[str, ItemRow]] = {}
     for item in items:
@@ -156,12 +192,19 @@ def _write_messages(connection: sqlite3.Connection, items: Sequence[ItemRow]) ->
             for (known,) in connection.execute(any_of(_KNOWN, len(ids)), (conversation, *ids)).fetchall():
                 del group[known]
         if group:
-            cursor = connection.executemany(_MESSAGE, map(_message_values, group.values()))
-            connection.execute(_COUNT, (conversation, cursor.rowcount))
+            rows = [plain(MESSAGES, _item_fields(item)) for item in group.values()]
+            marks = sealer.seals(conversation or STRAY, MESSAGES.name, rows)
+            columns = ((*to_columns(MESSAGES, row), *mark) for row, mark in zip(rows, marks, strict=True))
+            connection.executemany(_MESSAGE, columns)
+            connection.execute(_COUNT, (conversation, len(rows)))
 
 
-def _write_fold(connection: sqlite3.Connection, fold: FoldRow) -> None:
-    """Flag what is open and insert the compacted view. A fold that is known has done that already."""
+def _write_fold(connection: sqlite3.Connection, sealer: Sealer, fold: FoldRow) -> None:
+    """Flag what is open and insert the compacted view. Not for one that is known, nor one of an older state."""
+    if fold.follows is not None:
+        last = connection.execute(_LAST_FOLD, (fold.conversation, fold.branch)).fetchone()
+        if (last[0] if last else "") != fold.follows:
+            return
     cursor = connection.execute(_FOLD, (*_fold_values(fold), _fold_id(fold)))
     if cursor.rowcount != 1:
         return
@@ -169,7 +212,7 @@ def _write_fold(connection: sqlite3.Connection, fold: FoldRow) -> None:
     connection.execute("UPDATE working SET is_summarized = 1 WHERE branch = ? AND is_summarized = 0", (fold.branch,))
     # A re-inserted row shows its original, which is there already; should a gap have eaten it, this brings it back.
     originals = [_original(connection, item) for item in fold.fresh]
-    _write_messages(connection, originals)
+    _write_messages(connection, sealer, originals)
     for item, original in zip(fold.fresh, originals, strict=True):
         origin = original.id if item.origin else ""
         connection.execute(_FRESH, (*_fresh_fields(item), origin, number))
@@ -190,16 +233,34 @@ def _getter(names: Sequence[str]) -> Callable[[object], tuple[Value, ...]]:
     return attrgetter(*names)
 
 
-_item_fields = _getter(ITEM_FIELDS)
-_outcome_fields = _getter(OUTCOME_FIELDS)
-_path_fields = _getter(("id", "branch", "base", "keep"))
-_window_fields = _getter(WINDOW_FIELDS)
-_summary_fields = _getter(SUMMARY_FIELDS)
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """How rows of a display table are written, one statement each."""
+
+    table: SealedTable
+    statement: str
+    fields: Callable[[object], tuple[Value, ...]]
+
+    def write(self, sealer: Sealer, row: object, chain: str) -> None:
+        sealer.insert(self.statement, self.table, chain, self.fields(row))
+
+
+def _sealed(table: SealedTable) -> _Sealed:
+    return _Sealed(table, _insert(table.name, (*table.names, *SEAL_COLUMNS)), _getter(table.names))
+
+
+_EXCHANGE, _OUTCOME, _PATH = _sealed(EXCHANGES), _sealed(OUTCOMES), _sealed(PATHS)
+_PLAN, _WINDOW, _SUMMARY = _sealed(PLANS), _sealed(WINDOWS), _sealed(SUMMARIES)
+_SUMMARY_CALL = _sealed(SUMMARY_CALLS)
+_GAP = _insert(GAPS.name, (*GAPS.names, *SEAL_COLUMNS))
+_exchange_chain = attrgetter("id", "conversation", "tenant")
+_branch_chain = attrgetter("id", "conversation")
+_item_fields = _getter(MESSAGES.names)
 _fresh_fields = _getter(("branch", "conversation", "id", "is_pinned", "importance"))
 _arrived_values = _getter(("branch", "conversation", "id", "origin", "is_pinned", "importance"))
-_exchange_values = _getter(EXCHANGE_FIELDS)
 _branch_values = _getter(BRANCH_FIELDS)
 _fold_values = _getter(FOLD_FIELDS)
+_claim_values = _getter(("name", "owner", "at", "until"))
 _link_values = _getter(("conversation", "a", "b", "type"))
 _key_values = _getter(("tenant", "kind", "key", "branch"))
 _learned_values = _getter(("upstream", "model", "name", "value"))
@@ -207,30 +268,6 @@ _learned_values = _getter(("upstream", "model", "name", "value"))
 
 def _body_values(row: BodyRow) -> tuple[Value, ...]:
     return (row.hash, len(row.data), pack(row.data))
-
-
-def _message_values(row: ItemRow) -> tuple[Value, ...]:
-    return (*_item_fields(row), pack(row.atoms), pack_text(row.text))
-
-
-def _outcome_values(row: OutcomeRow) -> tuple[Value, ...]:
-    return (*_outcome_fields(row), pack_strings(row.reply_items))
-
-
-def _path_values(row: PathRow) -> tuple[Value, ...]:
-    return (*_path_fields(row), pack_strings(row.tail))
-
-
-def _plan_values(row: PlanRow) -> tuple[Value, ...]:
-    return (row.id, row.branch, pack(row.data))
-
-
-def _window_values(row: WindowRow) -> tuple[Value, ...]:
-    return (*_window_fields(row), pack_entries(row.tail), pack_blobs(row.gaps))
-
-
-def _summary_values(row: SummaryRow) -> tuple[Value, ...]:
-    return (*_summary_fields(row), pack_strings(row.covers))
 
 
 def _number_values(row: KeyRow) -> tuple[Value, ...]:

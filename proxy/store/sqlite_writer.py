@@ -19,10 +19,10 @@ import structlog
 
 from proxy.core.records import Batch
 from proxy.errors import StoreError
-from proxy.store.codec import batch_bytes, storable
+from proxy.store.codec import batch_bytes
 from proxy.store.sqlite_connection import BUSY_TIMEOUT_S, set_busy_timeout, store_error
 from proxy.store.sqlite_index import index_some
-from proxy.store.sqlite_rows import cleaned, write_batch
+from proxy.store.sqlite_rows import cleaned, write_batch, write_gap
 
 _IDLE_S = 1.0
 _INDEX_BYTES = 1 << 20  # texts that wait for the index; a row counts as a page of text
@@ -288,10 +288,7 @@ def _write_rows(batches: Sequence[Batch], gap: _Gap | None, connection: sqlite3.
     for batch in batches:
         write_batch(connection, batch)
     if gap is not None:
-        connection.execute(
-            "INSERT INTO gaps (started_at, ended_at, batches, reason) VALUES (?, ?, ?, ?)",
-            (gap.started_at, _now(), gap.batches, storable(gap.reason)),
-        )
+        write_gap(connection, gap.started_at, _now(), gap.batches, gap.reason)
 
 
 def _tell(futures: Sequence[asyncio.Future[None]], error: StoreError | None) -> None:
