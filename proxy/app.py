@@ -36,6 +36,7 @@ from proxy.relay import Responder
 from proxy.store.base import Store
 from proxy.store.null import NullStore
 from proxy.store.open import open_store
+from proxy.takeover import Chains
 from proxy.tokenizer import Tokenizer
 from proxy.turn import Turns
 from proxy.upstream import Upstream, UpstreamOptions
@@ -244,9 +245,16 @@ async def build_exchanges(config: Config, store: Store, upstream: Upstream) -> E
     options = WindowOptions(window.mask_chars, tuple(window.never_mask))
     builder = WindowBuilder(policy_of(config), tokenizer, options, makers=MAKERS, render_keep=RENDER_KEEP)
     turns = Turns(
-        live, builder, models, tokenizer, asks_usage=config.upstream.ask_usage, target_share=window.target_share
+        live,
+        builder,
+        models,
+        tokenizer,
+        asks_usage=config.upstream.ask_usage,
+        target_share=window.target_share,
+        has_kept_compacted=config.responses.compact_threshold,
     )
-    return Exchanges(Services(config, store, upstream, live, turns, models, Registry(), rules_of(config)))
+    chains = Chains(store, is_on=config.responses.takeover == "safe")
+    return Exchanges(Services(config, store, upstream, live, turns, models, Registry(), rules_of(config), chains))
 
 
 def policy_of(config: Config) -> Policy:

@@ -35,6 +35,7 @@ from proxy.recording import merge, now
 from proxy.relay import Opening, Responder, end_late, look, open_reply, relay, say_stopping
 from proxy.settle import End, outcome_only, settle
 from proxy.store.base import Store
+from proxy.takeover import STATE_NOTE, Chains
 from proxy.turn import Turn, Turns
 from proxy.turn_rows import request_rows, window_rows
 from proxy.upstream import Upstream
@@ -57,6 +58,7 @@ class Services:
     models: ModelBook
     formats: Registry
     rules: Rules
+    chains: Chains
 
 
 class Exchanges:
@@ -148,10 +150,14 @@ class _Exchange:
             if self.request.scope:
                 conversation = replace(conversation, hints=replace(conversation.hints, forced=self.request.scope))
             self.conversation = conversation
-            if conversation.is_opaque or conversation.choices != 1 or not conversation.elements:
-                self.note = "state at the provider, several choices, or an empty list: passed as it came"
+            if conversation.choices != 1 or not conversation.elements:
+                self.note = "several choices, or an empty list: passed as it came"
             else:
-                self.turn = await self.services.turns.begin(self.fmt, conversation, self.request.tenant, self.id)
+                asked = await self.services.chains.resolve(self.fmt, conversation, self.request.tenant)
+                self.note = STATE_NOTE if asked.conversation.is_opaque else ""
+                self.turn = await self.services.turns.begin(
+                    self.fmt, asked.conversation, self.request.tenant, self.id, asked.original
+                )
         self.pending = self._request_rows()
 
     def _request_rows(self) -> Batch:
@@ -368,5 +374,6 @@ class _Exchange:
                 rows = settle(
                     self.turn, end, reply, self.window_row, self.request.tenant, services.live, services.models
                 )
+                rows = merge(rows, services.chains.remember(self.turn, reply, self.request.tenant))
         rows = rows or outcome_only(self.id, end, self.opening)
         self._submit(replace(rows, exchanges=(*rows.exchanges, *self.commits.unwritten)))

@@ -43,6 +43,7 @@ class BranchState(msgspec.Struct, omit_defaults=True):
     sent: int = 0  # steps of the path that were the last request; the rest is the reply to it
     kinds: tuple[tuple[bytes, int], ...] = ()  # blocks that come and go
     absent: tuple[str, ...] = ()  # items of the last request that its window left out: seen before, gone since
+    is_partial: bool = False  # the provider put items before its lists, or keeps none of its replies
 
 
 _STATE = msgspec.msgpack.Decoder(BranchState)
@@ -51,6 +52,10 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 def encode_state(state: BranchState) -> bytes:
     return _ENCODER.encode(state)
+
+
+def decode_state(data: bytes) -> BranchState:
+    return _STATE.decode(data) if data else BranchState()
 
 
 @dataclass(slots=True)
@@ -190,7 +195,7 @@ class LiveBranches:
 
     async def _restore(self, row: BranchRow) -> Live:
         """A branch as it was when it was last written."""
-        state = _STATE.decode(row.state) if row.state else BranchState()
+        state = decode_state(row.state)
         items = await self._store.path(row.path) if row.path else ()
         stored = {item.row.id: item for item in await self._store.items(row.conversation, items)}
         steps = _steps(items[state.head :], stored)

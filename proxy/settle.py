@@ -89,7 +89,9 @@ def settle(
         usage,
         reply.finish,
         cost(usage, facts),
-        direct_cost(direct_in, turn.limits.billed(_known_tokens(turn)), usage.output, facts),
+        cost(usage, facts)
+        if turn.is_as_sent
+        else direct_cost(direct_in, turn.limits.billed(_known_tokens(turn)), usage.output, facts),
         int(window.first_change >= 0 and bool(turn.decision.reason)),
         tuple(items),
     )
@@ -131,7 +133,7 @@ def _remember_usage(turn: Turn, usage: Usage, models: ModelBook) -> Batch:
     state.estimate = turn.estimate
     state.billed_plan = turn.live.plan_id
     state.at = time.time()
-    if usage.is_estimated:
+    if usage.is_estimated or turn.conversation.is_partial:  # a bill for more than was counted teaches nothing
         return Batch()
     return models.learn_usage(turn.conversation.model, billed=usage.input, counted=turn.estimate)
 

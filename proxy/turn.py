@@ -14,7 +14,7 @@ from proxy.core.identity import Probe, item_ids, probe
 from proxy.core.model import Conversation
 from proxy.core.overflow import Overflow
 from proxy.core.receipts import Key
-from proxy.core.situation import kind_of
+from proxy.core.kinds import kind_of
 from proxy.core.thresholds import TARGET_SHARE
 from proxy.core.window import EMPTY, slots
 from proxy.live import Live, LiveBranches
@@ -33,6 +33,8 @@ GAIN = 0.03
 """A compaction that saves a smaller share of the window than this is not worth its cache break."""
 REGROWTH = 1.2
 """After a compaction that did not help, the window must grow by this factor before the next attempt."""
+MIN_COMPACT_THRESHOLD = 1000
+"""No provider takes a smaller one."""
 MIN_OUTPUT = 256
 """A lowered output allowance below this is no answer: then the input shrinks instead."""
 
@@ -58,11 +60,17 @@ class Turn:
     window: str = ""
     attempt: int = 0
     is_managed: bool = True  # False: passed as it came (side calls, suspended branches)
+    original: Conversation | None = None  # what came, where `conversation` has also what stands behind it
 
     @property
     def estimate(self) -> int:
         """Tokens of the outgoing request by our own counting, tools included."""
         return self.decision.tokens + self.tools_tokens
+
+    @property
+    def is_as_sent(self) -> bool:
+        """Was nothing of it ours to choose? Then without us it would have cost the same."""
+        return self.conversation.is_opaque or (self.original is not None and not self.rendered.is_rewritten)
 
     @property
     def saved(self) -> int:
@@ -81,6 +89,7 @@ class Turns:
         *,
         asks_usage: bool = True,
         target_share: float = TARGET_SHARE,
+        has_kept_compacted: bool = False,
     ) -> None:
         self._live = live
         self._builder = builder
@@ -88,18 +97,34 @@ class Turns:
         self._tokenizer = tokenizer
         self._asks_usage = asks_usage
         self._target_share = target_share
+        self._has_kept_compacted = has_kept_compacted
 
     @property
     def policy_name(self) -> str:
         return self._builder.policy.name
 
-    async def begin(self, fmt: WireFormat, conversation: Conversation, tenant: str, exchange: str) -> Turn:
-        """Place the request and choose its window. Raises `ContractError` when the policy breaks a rule."""
-        request = probe(conversation, tenant)
+    async def begin(
+        self,
+        fmt: WireFormat,
+        conversation: Conversation,
+        tenant: str,
+        exchange: str,
+        original: Conversation | None = None,
+    ) -> Turn:
+        """Place the request and choose its window. Raises `ContractError` when the policy breaks a rule.
+
+        `original`: what came, where it names a previous response and `conversation` has what stands behind it.
+        """
+        # Behind a response every item counts as body: only the list's own beginning is its head.
+        request = probe(conversation if original is None else replace(original, head=0), tenant)
         placement, live, fresh = await self._live.place(request, discriminator=exchange)
+        if original is not None and placement.inherited:
+            request = probe(conversation, tenant)
+        elif original is not None:  # the branch is not known any more
+            conversation, original = original, None
         turn: Turn | None = None
         try:
-            turn = await self._make(fmt, conversation, exchange, request, placement, live, fresh)
+            turn = await self._make(fmt, conversation, exchange, request, placement, live, fresh, original)
         finally:
             if turn is None:  # stopped or failed: nothing goes upstream under this placement
                 self._live.leave(live)
@@ -114,8 +139,10 @@ class Turns:
         placement: Placement,
         live: Live,
         fresh: tuple[Key, ...],
+        original: Conversation | None,
     ) -> Turn:
-        ids = item_ids(placement.conversation, conversation.elements)
+        unseen = placement.path.steps[: placement.inherited] if original is None else ()
+        ids = item_ids(placement.conversation, conversation.elements, before=unseen)
         measured = await self._builder.measure(conversation, placement.conversation, ids)
         tools_tokens = (await self._tokenizer.count_async([conversation.tools.decode("utf-8", "replace")]))[0]
         turn = Turn(
@@ -133,10 +160,17 @@ class Turns:
             base=live.served,
             tools_tokens=tools_tokens if conversation.has_tools else 0,
             edits=FrameEdits(ask_usage=self._wants_usage(conversation)),
+            original=original,
         )
-        turn.is_managed = placement.kind != "side" and not live.state.is_suspended and not placement.is_unresolved
+        turn.is_managed = not (
+            placement.kind == "side" or live.state.is_suspended or placement.is_unresolved or conversation.is_opaque
+        )
+        live.state.is_partial = live.state.is_partial or conversation.is_partial or not conversation.is_stored
         if turn.is_managed:
             turn.decision = self._decide(turn)
+        elif self._has_kept_compacted and conversation.is_kept and not live.state.is_suspended:
+            marks = turn.limits.thresholds
+            turn.edits = replace(turn.edits, compact_threshold=max(MIN_COMPACT_THRESHOLD, int(marks.compact_at)))
         self._render(turn)
         return turn
 
@@ -210,12 +244,28 @@ class Turns:
         turn.attempt += 1
         turn.window = f"{turn.exchange}-{turn.attempt}"
         turn.rendered = self._builder.render(turn.fmt, turn.conversation, turn.measured, turn.decision, turn.edits)
+        if turn.original is not None and not (turn.is_managed and turn.rendered.is_rewritten):
+            self._render_original(turn, turn.original)
+        if turn.edits.compact_threshold is not None:  # a field of ours that the provider may refuse
+            turn.rendered = replace(turn.rendered, is_rewritten=True)
+
+    def _render_original(self, turn: Turn, original: Conversation) -> None:
+        """The request that names what stands behind it, as it came: nothing of that is to be made smaller."""
+        own = len(turn.conversation.elements) - len(original.elements)
+        facts = turn.measured.facts[own:]
+        measured = replace(
+            turn.measured, ids=turn.measured.ids[own:], facts=facts, tokens=sum(fact.tokens for fact in facts)
+        )
+        turn.rendered = self._builder.render(turn.fmt, original, measured, whole(measured), turn.edits)
+        turn.base = Served("", 0, turn.base.entries)  # this list does not go on from the last one
 
     # -- a second attempt ----------------------------------------------------------------------
 
     def shrink(self, turn: Turn, overflow: Overflow) -> bool:
         """Make the one smaller request that answers an overflow; False when there is none."""
         limits = turn.limits
+        if turn.conversation.is_opaque:
+            return False
         if overflow.cause == "output" and overflow.limit and (room := self._output_room(turn, overflow)):
             turn.edits = replace(turn.edits, max_output=room)
             self._render(turn)
@@ -253,6 +303,7 @@ class Turns:
     def as_it_came(self, turn: Turn) -> None:
         """The client's own list."""
         turn.decision = whole(turn.measured)
+        turn.edits = replace(turn.edits, compact_threshold=None)
         turn.is_managed = False
         self._render(turn)
 

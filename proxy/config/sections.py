@@ -141,6 +141,23 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ResponsesConfig:
+    """Responses API: requests that name what the provider keeps."""
+
+    takeover: str = setting(
+        "safe",
+        "safe: where all behind a previous_response_id is here, a smaller list may go in its place.",
+        choices=("safe", "off"),
+    )
+    compact_threshold: bool = setting(
+        False, "Ask the provider to compact what only it holds, once that is as large as compact_at."
+    )
+    count_input: bool = setting(
+        False, "Ask the provider's /responses/input_tokens for the exact size when a request comes near its limit."
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class OverflowConfig:
     """More ways to recognise a provider's refusal for length."""
 
@@ -166,6 +183,7 @@ class Config:
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     window: WindowConfig = field(default_factory=WindowConfig)
     models: Mapping[str, ModelConfig] = field(default_factory=lambda: MappingProxyType({}))
+    responses: ResponsesConfig = field(default_factory=ResponsesConfig)
     overflow: OverflowConfig = field(default_factory=OverflowConfig)
     log: LogConfig = field(default_factory=LogConfig)
 
@@ -191,6 +209,7 @@ SECTIONS: Mapping[str, type] = MappingProxyType(
         "store": StoreConfig,
         "policy": PolicyConfig,
         "window": WindowConfig,
+        "responses": ResponsesConfig,
         "overflow": OverflowConfig,
         "log": LogConfig,
     }

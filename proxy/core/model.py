@@ -8,6 +8,8 @@ from typing import Literal
 AtomKind = Literal["sys", "user", "asst", "call", "result", "reasoning", "other"]
 ItemKind = Literal["message", "tool_call", "tool_result", "reasoning", "summary", "opaque"]
 Wire = Literal["chat", "responses"]
+ToolRoom = Literal["open", "kept", "closed"]
+"""May one more tool stand in a request: yes; only if it stood there before (nothing can call it); no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Hints:
     cache_key: str = ""  # prompt_cache_key, user...: tie-breakers only
     retry_count: int = 0
     previous_response: str = ""
-    is_opaque: bool = False  # refers to provider-side state we do not hold
+    is_opaque: bool = False  # its fields refer to state at the provider, or ask for some
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,8 +102,13 @@ class Conversation:
     max_output: int | None = None
     wants_usage: bool = True  # the client asked for the usage chunk, or it comes anyway
     choices: int = 1
+    tool_room: ToolRoom = "closed"
+    tool_names: frozenset[str] = frozenset()
     hints: Hints = field(default_factory=Hints)
     is_opaque: bool = False  # must pass untouched (server-side state, compaction triggers)
+    is_partial: bool = False  # the provider adds items that are not in this list
+    is_stored: bool = True  # later requests may refer to the reply by its id
+    is_kept: bool = False  # its history is at the provider, whom nobody asked to keep it small
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +135,4 @@ class Reply:
     response_id: str = ""
     is_complete: bool = False  # a finish reason or terminal event was seen
     error: bytes = b""  # the error object seen inside the reply, as JSON
+    item_ids: tuple[str, ...] = ()  # the provider's names for the elements, by which a client may refer to them

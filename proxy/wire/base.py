@@ -19,10 +19,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class FrameEdits:
-    """Changes outside the list: ask for the usage chunk, lower the output allowance."""
+    """Changes outside the list: ask for the usage chunk, lower the output allowance, have the provider compact."""
 
     ask_usage: bool = False
     max_output: int | None = None
+    compact_threshold: int | None = None
 
 
 class ReplyReader(Protocol):

@@ -12,6 +12,8 @@ from proxy.wire import jsonbytes
 from proxy.wire.base import FrameEdits
 from proxy.wire.jsonbytes import Member
 
+_COMPACTION = b',"context_management":[{"type":"compaction","compact_threshold":%d}]'
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fields:
@@ -63,7 +65,7 @@ def walk_skeleton(skeleton: bytes) -> list[Member]:
 
 def edit_frame(frame: Frame, edits: FrameEdits, *, limit_keys: Sequence[str]) -> Frame:
     """The frame with the edits made. An allowance is only ever lowered, and only where one is given."""
-    if not edits.ask_usage and edits.max_output is None:
+    if edits == FrameEdits():
         return frame
     skeleton = frame.prefix + frame.suffix
     members = walk_skeleton(skeleton)
@@ -72,6 +74,8 @@ def edit_frame(frame: Frame, edits: FrameEdits, *, limit_keys: Sequence[str]) ->
         changes.append(_usage_edit(skeleton, members))
     if edits.max_output is not None:
         changes += _limit_edits(skeleton, members, edits.max_output, limit_keys)
+    if edits.compact_threshold is not None:
+        changes.append((members[-1].end, members[-1].end, _COMPACTION % edits.compact_threshold))
     cut = len(frame.prefix)
     before = [change for change in changes if change[1] <= cut]
     after = [(start - cut, end - cut, new) for start, end, new in changes if start >= cut]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proxy.wire.base import WireFormat
 from proxy.wire.chat import ChatFormat
-from proxy.wire.responses import ResponsesFormat
+from proxy.wire.responses import CompactFormat, ResponsesFormat
 
 
 class Registry:
@@ -13,6 +13,7 @@ class Registry:
     def __init__(self) -> None:
         self.chat: WireFormat = ChatFormat()
         self.responses: WireFormat = ResponsesFormat()
+        self.compact: WireFormat = CompactFormat()
 
     def find(self, method: str, path: str) -> WireFormat | None:
         """The format of a request that carries a conversation; None: pass it through."""
@@ -20,6 +21,8 @@ class Registry:
             return None
         if path.endswith("/chat/completions"):
             return self.chat
+        if path.endswith("/responses/compact"):
+            return self.compact
         return self.responses if path.endswith("/responses") else None
 
     def named(self, name: str) -> WireFormat:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from proxy.core.canonical import printable
-from proxy.core.model import Conversation, Element, Frame
+from proxy.core.model import Conversation, Element, Frame, Hints
 from proxy.wire import jsonbytes
 from proxy.wire.base import FrameEdits, Piece, ReplyReader
 from proxy.wire.content import render_texts
@@ -14,7 +15,7 @@ from proxy.wire.elements import count_head
 from proxy.wire.errors import api_error
 from proxy.wire.frame import FieldCache, Fields, edit_frame
 from proxy.wire.hints import read_hints
-from proxy.wire.responses_items import OPAQUE_TYPES, read_item, text_slot
+from proxy.wire.responses_items import COMPACTION_TRIGGER, OPAQUE_TYPES, read_item, text_slot
 from proxy.wire.responses_reader import ResponsesBodyReader, ResponsesStreamReader
 from proxy.wire.splitter import Split, Splitter, join, outgoing_gaps
 
@@ -22,6 +23,8 @@ _LIST_KEY = "input"
 _LIMIT_KEYS = ("max_output_tokens",)
 _STATE_KEYS = ("previous_response_id", "conversation", "context_management", "background")
 """Fields by which the provider holds or changes the history: such a request passes untouched."""
+_HISTORY_KEYS = ("previous_response_id", "conversation", "prompt")
+"""Fields by which the provider puts items of its own before the list."""
 
 
 class ResponsesFormat:
@@ -37,8 +40,7 @@ class ResponsesFormat:
         """Read a request body. Raises `NotUnderstoodError`."""
         split = self._split_string(body) or self._splitter.split(body)
         fields = self._fields.read(split.skeleton)
-        is_opaque = _holds_state(fields) or any(element.role in OPAQUE_TYPES for element in split.elements)
-        previous = printable(fields.text("previous_response_id"))
+        is_stateful = any(fields.has(key) for key in _STATE_KEYS)
         return Conversation(
             wire="responses",
             model=printable(fields.text("model")),
@@ -50,8 +52,11 @@ class ResponsesFormat:
             tools=fields.raw.get("tools", b""),
             has_tools=fields.has("tools"),
             max_output=fields.integer("max_output_tokens"),
-            hints=read_hints(headers, fields, is_opaque=is_opaque, previous=previous),
-            is_opaque=is_opaque,
+            hints=_hints(headers, fields, split.elements, is_stateful),
+            is_opaque=is_stateful or any(element.role in OPAQUE_TYPES for element in split.elements),
+            is_partial=any(fields.has(key) for key in _HISTORY_KEYS),
+            is_stored=fields.raw.get("store") != b"false",
+            is_kept=any(fields.has(key) for key in _HISTORY_KEYS[:2]) and "context_management" not in fields.raw,
         )
 
     def encode(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> bytes:
@@ -59,7 +64,7 @@ class ResponsesFormat:
         frame = self.frame(conversation, pieces, edits)
         raws = [piece.raw for piece in pieces]
         if _is_string_input(conversation) and not _is_unchanged(conversation, pieces):
-            raws = [_as_item(raw) for raw in raws]
+            raws = [as_item(raw) for raw in raws]
         return join(frame, raws, frame.gaps)
 
     def frame(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> Frame:
@@ -67,7 +72,7 @@ class ResponsesFormat:
         frame = conversation.frame
         is_string = _is_string_input(conversation)
         if is_string:
-            frame = Frame(frame.prefix + b"[", (), b"]" + frame.suffix)
+            frame = list_frame(frame)
         frame = edit_frame(frame, edits, limit_keys=_LIMIT_KEYS)
         if is_string and _is_unchanged(conversation, pieces):
             return Frame(frame.prefix[:-1], (), frame.suffix[1:])
@@ -123,8 +128,22 @@ class ResponsesFormat:
         return Split((element,), frame, body[:start] + b"[]" + body[end:])
 
 
-def _holds_state(fields: Fields) -> bool:
-    return any(fields.has(key) for key in _STATE_KEYS)
+def _hints(headers: Mapping[str, str], fields: Fields, elements: Sequence[Element], is_stateful: bool) -> Hints:
+    previous = printable(fields.text("previous_response_id"))
+    hints = read_hints(headers, fields, is_opaque=is_stateful, previous=previous)
+    if elements and elements[-1].role == COMPACTION_TRIGGER:
+        return replace(hints, label="compaction")
+    return hints
+
+
+class CompactFormat(ResponsesFormat):
+    """`/responses/compact`: the provider folds the list into an item of its own. Read, and never changed."""
+
+    def decode(self, body: bytes, headers: Mapping[str, str]) -> Conversation:
+        """Read a request body. Raises `NotUnderstoodError`."""
+        conversation = super().decode(body, headers)
+        hints = replace(conversation.hints, label="compaction")
+        return replace(conversation, hints=hints, is_opaque=True, is_stored=False)
 
 
 def _is_string_input(conversation: Conversation) -> bool:
@@ -135,7 +154,13 @@ def _is_unchanged(conversation: Conversation, pieces: Sequence[Piece]) -> bool:
     return len(pieces) == 1 and pieces[0].source == 0 and pieces[0].raw == conversation.elements[0].raw
 
 
-def _as_item(raw: bytes) -> bytes:
+def list_frame(frame: Frame) -> Frame:
+    """The frame of a string input, for a list in its place."""
+    return Frame(frame.prefix + b"[", (), b"]" + frame.suffix)
+
+
+def as_item(raw: bytes) -> bytes:
+    """A bare string as the user message that it is; anything else as it stands."""
     return b'{"role":"user","content":' + raw + b"}" if raw.startswith(b'"') else raw
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from proxy.core.canonical import make_atom, printable
+from proxy.core.canonical import digest, make_atom, printable
 from proxy.core.failures import looks_failed
 from proxy.core.model import Call, Element
 from proxy.errors import NotUnderstoodError
@@ -13,7 +13,9 @@ from proxy.wire import jsonbytes
 from proxy.wire.content import IMAGE_TOKENS, TextSlot, read_content, texts_of
 from proxy.wire.elements import HEAD_ROLES, atom_of_call, build_call, build_element, describe_call, join_lines
 
-OPAQUE_TYPES = frozenset({"compaction", "compaction_summary", "compaction_trigger", "item_reference"})
+COMPACTION_TRIGGER = "compaction_trigger"
+REFERENCE = "item_reference"
+OPAQUE_TYPES = frozenset({"compaction", "compaction_summary", COMPACTION_TRIGGER, REFERENCE})
 """Items that stand for state at the provider, or ask it to make some."""
 
 _CALL_NAMES = {
@@ -79,7 +81,14 @@ def item_type(item: dict[str, Any]) -> str:
         return kind
     if "role" in item:
         return "message"
-    return "item_reference" if "id" in item else "unknown"
+    return REFERENCE if "id" in item else "unknown"
+
+
+def provider_id(raw: bytes) -> str:
+    """The provider's own name of an item, "" without one: how a reference or a later item may name it."""
+    value = jsonbytes.slice_value(raw, "id") if raw.startswith(b"{") else None
+    name = jsonbytes.loads(value) if value else ""
+    return printable(name) if isinstance(name, str) else ""
 
 
 def text_slot(raw: bytes) -> TextSlot | None:
@@ -212,8 +221,11 @@ def _read_opaque(raw: bytes, item: dict[str, Any], kind: str) -> Element:
     """Anything else. Its role is its type, so that a reader of the list can tell."""
     identity = _identity(item)
     is_state = kind in OPAQUE_TYPES
-    content = item.get("id") if kind == "item_reference" else ""
-    atom = make_atom("other", f"{identity}{content or _encrypted(item)[:4096]}", text="")
+    content = item.get("id") if kind == REFERENCE else ""
+    sealed = _encrypted(item)
+    # What only its provider can read is like no other: as good as a call id to know a conversation by.
+    seal = digest(sealed.encode("utf-8", "surrogatepass")).hex() if is_state and sealed else ""
+    atom = make_atom("other", f"{identity}{content or sealed[:4096]}", call_id=seal, text="")
     text = f"[{printable(kind)}]" if is_state else printable(identity)
     return build_element(raw, "opaque", printable(kind), text, (atom,), flat_tokens=_encrypted_tokens(item))
 

@@ -12,6 +12,7 @@ from proxy.core.usage import UsageReport, merge, total
 from proxy.errors import NotUnderstoodError
 from proxy.wire import jsonbytes
 from proxy.wire.faults import event_fault
+from proxy.wire.responses_items import provider_id
 from proxy.wire.usage import read_usage
 from proxy.wire.whole import WholeBody
 
@@ -21,7 +22,7 @@ _QUIET = frozenset({"response.created", "response.in_progress", "response.queued
 _SKIPPED = (b"response.image_generation_call.partial_image", b"response.audio.delta")
 """Big, and of no use to the record."""
 
-_WHOLE_REPLY = 64 * 1024
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.done", "response.cancelled"})
 _FINISH = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
@@ -88,6 +89,7 @@ class ResponsesStreamReader:
             response_id=self._id,
             is_complete=self._is_complete and not self.error,
             error=self.error,
+            item_ids=tuple(provider_id(element.raw) for element in elements),
         )
 
     def _take(self, event: Event) -> None:
@@ -132,7 +134,7 @@ class ResponsesStreamReader:
         self.error = self.error or jsonbytes.dumps({"error": error or document.get("error") or {"message": ""}})
 
     def _take_content(self, kind: str, document: dict[str, Any], data: bytes) -> None:
-        if kind in ("response.completed", "response.incomplete", "response.done"):
+        if kind in _ENDS:
             self._take_end(kind, document, data)
             return
         index = document.get("output_index")
@@ -153,12 +155,13 @@ class ResponsesStreamReader:
                 self._pending[index].parts.append(delta)
 
     def _take_end(self, kind: str, document: dict[str, Any], data: bytes) -> None:
-        self.is_done = self._is_complete = True
+        self.is_done = True
+        self._is_complete = kind != "response.cancelled"
         self._take_id(document)
         self._usage = merge(self._usage, read_usage(document))
         response = document.get("response")
         self._finish = _finish_of(
-            response if isinstance(response, dict) else {}, is_whole=kind != "response.incomplete"
+            response if isinstance(response, dict) else {}, is_whole=kind in ("response.completed", "response.done")
         )
         self._final = _split(_slice(data, "response", "output"))
 
@@ -185,6 +188,7 @@ class ResponsesBodyReader(WholeBody):
             return Reply(error=self.error)
         elements = _read_all(self._read_element, _split(_slice(self.body, "output")))
         status = document.get("status")
+        is_compaction = document.get("object") == "response.compaction"
         finish = _finish_of(document, is_whole=status in ("completed", None))
         response_id = document.get("id")
         return Reply(
@@ -193,8 +197,9 @@ class ResponsesBodyReader(WholeBody):
             finish="tool_calls" if finish == "stop" and any(e.calls for e in elements) else finish,
             usage=total(read_usage(document)),
             response_id=printable(response_id) if isinstance(response_id, str) else "",
-            is_complete=status in ("completed", "incomplete") and not self.error,
+            is_complete=(status in ("completed", "incomplete") or is_compaction) and not self.error,
             error=self.error,
+            item_ids=tuple(provider_id(element.raw) for element in elements),
         )
 
 

@@ -12,7 +12,7 @@ from proxy.wire.registry import Registry
         ("POST", "/v1/responses", "responses"),
         ("GET", "/v1/responses", None),
         ("GET", "/v1/chat/completions", None),
-        ("POST", "/v1/responses/compact", None),
+        ("POST", "/v1/responses/compact", "responses"),
         ("POST", "/v1/responses/resp_1/cancel", None),
         ("POST", "/v1/completions", None),
         ("POST", "/v1/embeddings", None),

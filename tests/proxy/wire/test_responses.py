@@ -104,7 +104,9 @@ def test_the_request_is_read() -> None:
 def test_state_at_the_provider_is_never_touched(body: dict[str, Any]) -> None:
     conversation = decode(**body)
     assert conversation.is_opaque
-    assert conversation.hints.is_opaque
+    assert conversation.hints.is_opaque == ("input" not in body)
+    assert conversation.is_partial == bool(body.keys() & {"previous_response_id", "conversation"})
+    assert conversation.is_kept == conversation.is_partial
     assert conversation.hints.previous_response == body.get("previous_response_id", "")
 
 

@@ -1,0 +1,198 @@
+"""Requests that name what the provider keeps: read as the whole lists that they stand for, where we hold them.
+
+A previous response is taken over (sent as a list of its own) only where that says the same to any provider;
+everything else is placed and recorded, and goes out as it came. Writes nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from proxy.core.identity import Step, decode_step, hash_response
+from proxy.core.model import Conversation, Element, Reply
+from proxy.core.records import Batch, BranchRow, KeyRow, StoredItem
+from proxy.errors import NotUnderstoodError, StoreError
+from proxy.live import decode_state
+from proxy.store.base import Store
+from proxy.turn import Turn
+from proxy.wire.base import WireFormat
+from proxy.wire.responses_chain import (
+    asks_for_state,
+    behind,
+    can_stand_alone,
+    named_by,
+    references,
+    with_references,
+)
+from proxy.wire.responses_items import provider_id
+
+log = structlog.get_logger()
+
+STATE_NOTE = "state at the provider: passed as it came"
+HISTORIES_KEPT = 256
+ITEM_BYTES = 32 * 1024 * 1024
+_NAMES_LOOKED_UP = 256
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All that stands behind a response, and the response. `is_whole`: the provider had nothing else before it."""
+
+    elements: tuple[Element, ...]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as one list. `original` is what the client sent where that is less: a list behind a response."""
+
+    conversation: Conversation
+    original: Conversation | None = None
+
+
+class Chains:
+    """Finds what requests name: in memory, else in the store. Only ever within one tenant."""
+
+    def __init__(self, store: Store, *, is_on: bool = True) -> None:
+        self._store = store
+        self._is_on = is_on
+        self._histories: OrderedDict[tuple[str, str], History] = OrderedDict()
+        self._items: OrderedDict[tuple[str, str], Element] = OrderedDict()
+        self._named: OrderedDict[tuple[str, bytes], Element] = OrderedDict()
+        self._item_bytes = 0
+
+    async def resolve(self, fmt: WireFormat, conversation: Conversation, tenant: str) -> Asked:
+        """The request as the list that it stands for; where that is not at hand, as it came."""
+        if conversation.wire != "responses":
+            return Asked(conversation)
+        if found := references(conversation.elements):
+            conversation = await self._with_references(fmt, conversation, found, tenant)
+        if not conversation.hints.previous_response:
+            return Asked(conversation)
+        history = await self._history(fmt, tenant, conversation.hints.previous_response)
+        if history is None or not conversation.elements:
+            return Asked(conversation)
+        whole = behind(conversation, history.elements, fmt.read_element)
+        is_ours = self._is_on and history.is_whole and not asks_for_state(whole) and can_stand_alone(whole.elements)
+        return Asked(replace(whole, is_opaque=not is_ours, is_partial=not history.is_whole), conversation)
+
+    def remember(self, turn: Turn, reply: Reply | None, tenant: str) -> Batch:
+        """Keep what later requests may name, and return the rows by which it is found after a restart."""
+        conversation = turn.conversation
+        if conversation.wire != "responses" or not conversation.is_stored or reply is None or not reply.elements:
+            return Batch()
+        if reply.response_id:
+            elements = (*conversation.elements, *reply.elements)
+            is_whole = reply.is_complete and not turn.live.state.is_partial
+            self._histories[(tenant, reply.response_id)] = History(elements, is_whole)
+            while len(self._histories) > HISTORIES_KEPT:
+                self._histories.popitem(last=False)
+        named = [(name, item) for name, item in zip(reply.item_ids, reply.elements, strict=False) if name]
+        for name, item in named:
+            self._keep(tenant, name, item)
+        branch = turn.placement.branch
+        return Batch(keys=tuple(KeyRow(tenant, "response", hash_response(name), branch) for name, _ in named))
+
+    # -- references --------------------------------------------------------------------------------
+
+    async def _with_references(
+        self, fmt: WireFormat, conversation: Conversation, found: Sequence[tuple[str, Element]], tenant: str
+    ) -> Conversation:
+        missing = [name for name, _ in found if (tenant, name) not in self._items]
+        if missing:
+            await self._load_items(fmt, tenant, missing)
+        items: dict[bytes, Element] = {}
+        for name, reference in found:
+            item = self._items.get((tenant, name))
+            if item is None:
+                return conversation  # one that we do not hold: the list is not ours to reduce
+            self._items.move_to_end((tenant, name))
+            items[reference.raw] = self._read_as(tenant, reference, item)
+        return with_references(conversation, items)
+
+    def _read_as(self, tenant: str, reference: Element, item: Element) -> Element:
+        """Always the same element: what is derived from elements is cached by them."""
+        key = (tenant, reference.raw)
+        known = self._named.get(key)
+        if known is None or known.hash != item.hash:
+            known = self._named[key] = named_by(reference, item)
+            while len(self._named) > 16 * HISTORIES_KEPT:
+                self._named.popitem(last=False)
+        return known
+
+    def _keep(self, tenant: str, name: str, item: Element) -> None:
+        old = self._items.pop((tenant, name), None)
+        self._items[(tenant, name)] = item
+        self._item_bytes += len(item.raw) - (len(old.raw) if old is not None else 0)
+        while self._item_bytes > ITEM_BYTES and len(self._items) > 1:
+            self._item_bytes -= len(self._items.popitem(last=False)[1].raw)
+
+    async def _load_items(self, fmt: WireFormat, tenant: str, names: Sequence[str]) -> None:
+        for row in await self._branches(tenant, names[-_NAMES_LOOKED_UP:]):
+            stored = [item for item in await self._stored(row) if _step(item).is_emitted]
+            for element in await self._elements(fmt, stored) or ():
+                if name := provider_id(element.raw):
+                    self._keep(tenant, name, element)
+
+    # -- previous responses ------------------------------------------------------------------------
+
+    async def _history(self, fmt: WireFormat, tenant: str, response: str) -> History | None:
+        known = self._histories.get((tenant, response))
+        if known is not None:
+            self._histories.move_to_end((tenant, response))
+            return known
+        key = hash_response(response)
+        for row in await self._branches(tenant, (response,)):
+            stored = await self._stored(row)
+            last = next((i for i, item in enumerate(stored) if _step(item).response == key), -1)
+            elements = await self._elements(fmt, stored[: last + 1]) if last >= 0 else None
+            if elements:
+                state = decode_state(row.state)
+                # Blocks that come and go are not in the path: whether some stood here cannot be told any more.
+                history = History(elements, not (state.is_partial or state.kinds))
+                self._histories[(tenant, response)] = history
+                return history
+        return None
+
+    # -- the store ---------------------------------------------------------------------------------
+
+    async def _branches(self, tenant: str, names: Sequence[str]) -> list[BranchRow]:
+        try:
+            return await self._store.find_branches(tenant, [("response", hash_response(name)) for name in names], "")
+        except StoreError as error:
+            log.warning("chain_not_loaded", error=str(error))
+            return []
+
+    async def _stored(self, row: BranchRow) -> list[StoredItem]:
+        try:
+            ids = await self._store.path(row.path) if row.path else ()
+            items = await self._store.items(row.conversation, ids)
+        except StoreError as error:
+            log.warning("chain_not_loaded", error=str(error))
+            return []
+        return items if len(items) == len(ids) and all(item.row.atoms for item in items) else []
+
+    async def _elements(self, fmt: WireFormat, stored: Sequence[StoredItem]) -> tuple[Element, ...] | None:
+        """The items as they were stored, whole; None when one of them cannot be had."""
+        elements = []
+        try:
+            for item in stored:
+                raw = await self._store.body(item.row.body)
+                if raw is None:
+                    return None
+                element = fmt.read_element(raw)
+                if element.hash != _step(item).hash:
+                    return None  # it came in the other wire format, and says something else in this one
+                elements.append(element)
+        except (StoreError, NotUnderstoodError) as error:
+            log.warning("chain_not_loaded", error=str(error))
+            return None
+        return tuple(elements)
+
+
+def _step(item: StoredItem) -> Step:
+    return decode_step(item.row.atoms)
