@@ -86,36 +86,44 @@ def cases(scale: float) -> list[Case]:
 # -- load ----------------------------------------------------------------------------------------------
 
 
-async def _read_chunks(reader: asyncio.StreamReader) -> None:
-    while size := int((await reader.readline()).split(b";")[0], 16):
-        await reader.readexactly(size + 2)
-    await reader.readline()
+async def _reply(reader: asyncio.StreamReader, head: bytes) -> bytes:
+    """The whole body behind `head`, by whichever way it is framed."""
+    if b"transfer-encoding: chunked" in head:
+        parts: list[bytes] = []
+        while size := int((await reader.readline()).split(b";")[0], 16):
+            parts.append((await reader.readexactly(size + 2))[:-2])
+        await reader.readline()
+        return b"".join(parts)
+    length = next((line for line in head.split(b"\r\n") if line.startswith(b"content-length:")), None)
+    return await (reader.read() if length is None else reader.readexactly(int(length.split(b":")[1])))
+
+
+def _is_whole(head: bytes, reply: bytes) -> bool:
+    """Is this the answer that the provider gave: a 200, and of a stream every chunk?"""
+    is_stream = b"event-stream" in head
+    return head.startswith(b"http/1.1 200") and (not is_stream or reply.count(b"data: ") >= CHUNKS)
 
 
 async def _worker(target: Running, bodies: Iterator[bytes], left: list[int], took: list[float]) -> int:
-    """One connection: asks until none are left. Returns how many were not answered by 200."""
+    """One connection: asks until none are left. Returns how many were not answered whole."""
     reader, writer = await asyncio.open_connection("127.0.0.1", target.port, limit=1 << 22)
     extra = "".join(f"{name}: {value}\r\n" for name, value in target.headers)
     failed = 0
     while left[0] > 0:
         left[0] -= 1
         body = next(bodies)
-        start = time.perf_counter()
-        writer.write(
+        head = (
             f"POST {target.path} HTTP/1.1\r\nhost: 127.0.0.1:{target.port}\r\nauthorization: Bearer {KEY}\r\n"
-            f"content-type: application/json\r\n{extra}content-length: {len(body)}\r\n\r\n".encode()
-            + body
+            f"content-type: application/json\r\n{extra}content-length: {len(body)}\r\n\r\n"
         )
+        start = time.perf_counter()
+        writer.write(head.encode() + body)
         await writer.drain()
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        if b"transfer-encoding: chunked" in head:
-            await _read_chunks(reader)
-        else:
-            length = next(line for line in head.split(b"\r\n") if line.startswith(b"content-length:"))
-            await reader.readexactly(int(length.split(b":")[1]))
+        answer = (await reader.readuntil(b"\r\n\r\n")).lower()
+        reply = await _reply(reader, answer)
         took.append(time.perf_counter() - start)
-        failed += not head.startswith(b"http/1.1 200")
-        if b"connection: close" in head:
+        failed += not _is_whole(answer, reply)
+        if b"connection: close" in answer or reader.at_eof():
             writer.close()
             reader, writer = await asyncio.open_connection("127.0.0.1", target.port, limit=1 << 22)
     writer.close()
@@ -165,29 +173,39 @@ def rss_mb(pids: Sequence[int]) -> float:
 # -- measuring -----------------------------------------------------------------------------------------
 
 
+@dataclass(slots=True)
+class Rounds:
+    """What is collected of one proxy in one case, a value a round."""
+
+    cpu: list[float]
+    p50: list[float]
+    p99: list[float]
+    rate: list[float]
+    failed: int = 0
+
+
 def run(case: Case, targets: Sequence[Running], rounds: int) -> list[Figure]:
     """All targets in one case, in turn within each round, so that a noisy moment meets them all."""
     bodies = {target.name: case.bodies() for target in targets}
     pids = {target.name: tree(target.pid) if target.pid else [] for target in targets}
-    rows: dict[str, list[tuple[float, float, float, float]]] = {target.name: [] for target in targets}
-    failed = dict.fromkeys(rows, 0)
+    seen = {target.name: Rounds([], [], [], []) for target in targets}
     for target in targets:
         asyncio.run(_load(target, case, bodies[target.name], max(2, case.connections)))
     for _ in range(rounds):
         for target in targets:
+            row = seen[target.name]
             before = used_us(pids[target.name])
-            took, bad, wall = asyncio.run(_load(target, case, bodies[target.name], case.requests))
-            cpu = (used_us(pids[target.name]) - before) / (case.requests * case.units)
-            failed[target.name] += bad
+            took, failed, wall = asyncio.run(_load(target, case, bodies[target.name], case.requests))
+            row.cpu.append((used_us(pids[target.name]) - before) / (case.requests * case.units))
             ordered = sorted(took) or [0.0]
-            p50, p99 = (ordered[min(len(ordered) - 1, int(len(ordered) * q))] * 1000 for q in (0.5, 0.99))
-            rows[target.name].append((cpu, p50, p99, len(took) / wall))
-    figures = []
-    for target in targets:
-        cpu, p50, p99, rate = (tuple(row[i] for row in rows[target.name]) for i in range(4))
-        memory = rss_mb(pids[target.name])
-        figures.append(Figure(case.name, target.name, cpu, p50, p99, rate, memory, failed[target.name]))
-    return figures
+            row.p50.append(ordered[len(ordered) // 2] * 1000)
+            row.p99.append(ordered[len(ordered) * 99 // 100] * 1000)
+            row.rate.append(len(took) / wall)
+            row.failed += failed
+    return [
+        Figure(case.name, name, tuple(r.cpu), tuple(r.p50), tuple(r.p99), tuple(r.rate), rss_mb(pids[name]), r.failed)
+        for name, r in seen.items()
+    ]
 
 
 @contextmanager
