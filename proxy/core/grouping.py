@@ -89,8 +89,8 @@ class Pairing:
             if element.calls:
                 made = tuple(CallSite(index, call) for call in element.calls)
                 self._latest_any = _extend(self._latest_any, made, elements)
-                for call_id in {call.id for call in element.calls}:
-                    self._latest[call_id] = tuple(site for site in made if site.call.id == call_id)
+                for call_id in {name for call in element.calls for name in (call.id, call.alias or call.id)}:
+                    self._latest[call_id] = tuple(s for s in made if call_id in (s.call.id, s.call.alias))
             if element.answers is not None:
                 self._answer(index, element.answers)
 

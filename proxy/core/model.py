@@ -35,6 +35,7 @@ class Call:
     id: str
     name: str
     arguments: str
+    alias: str = ""  # another id that a result may name it by
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from proxy.core.canonical import digest, make_atom, printable
@@ -127,7 +128,11 @@ def _read_approval(raw: bytes, item: dict[str, Any]) -> Element:
 def _nameless_call(item: dict[str, Any], kind: str) -> Call:
     name, keys = _CALL_NAMES[kind]
     arguments = next((item[key] for key in keys if item.get(key) is not None), None)
-    return build_call(item.get("call_id") or item.get("id"), name, arguments)
+    call = build_call(item.get("call_id") or item.get("id"), name, arguments)
+    if kind != "local_shell_call" or not item.get("call_id"):
+        return call
+    # Its own output names it by its item id, the output of a function call by its call id.
+    return replace(call, alias=build_call(item.get("id"), "", "").id)
 
 
 def _read_call(raw: bytes, call: Call) -> Element:

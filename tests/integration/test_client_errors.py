@@ -21,13 +21,14 @@ from tests.support.client_loops import (
 )
 from tests.support.replies import error_reply, raw_reply
 from tests.support.serve import served
-from tests.support.strict_lists import NO_OUTPUT, ORPHAN
+from tests.support.strict_lists import ORPHAN
 from tests.support.strict_model import StrictModel, ask, report
+from tests.support.strict_responses import NO_OUTPUT
 from tests.support.upstream import Action, ScriptedUpstream
 
 pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings(LITELLM_WARNING)]
 
-RESPONSES_400 = error_reply(400, NO_OUTPUT.format("call_1"), param="input")
+RESPONSES_400 = error_reply(400, NO_OUTPUT.format("function call", "call_1"), param="input")
 FAULTS: dict[str, Action] = {
     "429": error_reply(
         429,

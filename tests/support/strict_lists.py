@@ -10,12 +10,6 @@ UNANSWERED = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
     "The following tool_call_ids did not have response messages: "
 )
-NO_CALL = "No tool call found for function call output with call_id {}."
-NO_OUTPUT = "No tool output found for function call {}."
-LONE_REASONING = "Item '{}' of type 'reasoning' was provided without its required following item."
-WITHOUT_REASONING = "Item '{}' of type '{}' was provided without its required 'reasoning' item: '{}'."
-DUPLICATE = "Duplicate item found with id {}. Remove duplicate items from your input and try again."
-
 Item = Mapping[str, Any]
 
 
@@ -35,30 +29,4 @@ def chat_fault(messages: Sequence[Item]) -> tuple[str, str] | None:
             return "Invalid value for 'content': expected a string, got null.", f"messages.[{index}].content"
     if open_calls:
         return UNANSWERED + ", ".join(open_calls), f"messages.[{len(messages)}].role"
-    return None
-
-
-def responses_fault(items: Sequence[Item], reasoning_of: Mapping[str, str]) -> str | None:
-    """The message of the 400 for a Responses list. `reasoning_of`: which item id was made behind which reasoning."""
-    ids = [item["id"] for item in items if item.get("id")]
-    for number, item_id in enumerate(ids):
-        if item_id in ids[:number]:
-            return DUPLICATE.format(item_id)
-    called: set[str] = set()
-    for index, item in enumerate(items):
-        kind = item.get("type", "message")
-        if kind == "function_call":
-            called.add(item["call_id"])
-        elif kind == "function_call_output" and item["call_id"] not in called:
-            return NO_CALL.format(item["call_id"])
-        elif kind == "reasoning":
-            follower = items[index + 1] if index + 1 < len(items) else {}
-            if follower.get("type") != "function_call" and follower.get("role") != "assistant":
-                return LONE_REASONING.format(item["id"])
-        needed = reasoning_of.get(item.get("id") or "")
-        if needed and needed not in (earlier.get("id") for earlier in items[:index]):
-            return WITHOUT_REASONING.format(item["id"], kind, needed)
-    answered = {item["call_id"] for item in items if item.get("type") == "function_call_output"}
-    for call_id in called - answered:
-        return NO_OUTPUT.format(call_id)
     return None

@@ -23,7 +23,8 @@ from tests.support.replies import (
     stream_reply,
     tool_call,
 )
-from tests.support.strict_lists import chat_fault, responses_fault
+from tests.support.strict_lists import chat_fault
+from tests.support.strict_responses import responses_fault
 from tests.support.upstream import Action, Request
 
 SYSTEM = "You survey the harbour. Use the tool, then report."

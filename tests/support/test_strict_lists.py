@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.support.builders import assistant, call, result, system, user
-from tests.support.strict_lists import chat_fault, responses_fault
+from tests.support.strict_lists import chat_fault
 from tests.support.strict_model import SCRIPT, STEPS, TURNS, StrictModel
+from tests.support.strict_responses import responses_fault
 from tests.support.upstream import Request
 
 TWO = assistant(None, [call("call_1"), call("call_2")])
