@@ -24,6 +24,8 @@ class FrameEdits:
     ask_usage: bool = False
     max_output: int | None = None
     compact_threshold: int | None = None
+    tool: bytes = b""  # one more definition, behind the client's tools
+    forbid_calls: bool = False  # no tool may be called this time
 
 
 class ReplyReader(Protocol):
@@ -35,10 +37,17 @@ class ReplyReader(Protocol):
     `is_done` turns true with the event that ends a stream: the terminal marker or terminal event.
     """
 
-    has_content: bool
-    is_done: bool
-    error: bytes
-    at_event_boundary: bool
+    @property
+    def has_content(self) -> bool: ...
+
+    @property
+    def is_done(self) -> bool: ...
+
+    @property
+    def error(self) -> bytes: ...
+
+    @property
+    def at_event_boundary(self) -> bool: ...
 
     def feed(self, chunk: bytes) -> bytes: ...
 
@@ -51,6 +60,47 @@ class ReplyReader(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HiddenCall:
+    """A call that the client must not see. `before` are the ids of the client's own calls in front of it."""
+
+    id: str
+    arguments: str
+    before: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """One upstream call of a reply, hidden calls and all.
+
+    `elements` are the reply as it really was; `is_visible` says of each whether the client sees
+    it as it is. `calls` are the hidden ones, empty when the client gets the reply as it came.
+    """
+
+    elements: tuple[Element, ...] = ()
+    is_visible: tuple[bool, ...] = ()
+    calls: tuple[HiddenCall, ...] = ()
+
+
+class ExpandReader(ReplyReader, Protocol):
+    """Reads the rounds of one reply and gives the client one reply without the hidden calls.
+
+    `wants_more` turns true when a round ended with hidden calls alone: the next one continues it,
+    after `next_round`. `reply` is what the client sees; its usage is that of the last round.
+    """
+
+    @property
+    def wants_more(self) -> bool: ...
+
+    def round(self) -> Round:
+        """What the round that just ended said."""
+        ...
+
+    def next_round(self) -> None:
+        """Another upstream call answers; what it says continues the client's reply."""
+        ...
+
+
 class WireFormat(Protocol):
     """One request and reply grammar."""
 
@@ -60,8 +110,13 @@ class WireFormat(Protocol):
         """Read a request body. Raises `NotUnderstoodError`."""
         ...
 
-    def encode(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> bytes:
-        """The outgoing body. With the client's own pieces and no edits: byte-identical to what came."""
+    def encode(
+        self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits, frame: Frame | None = None
+    ) -> bytes:
+        """The outgoing body. With the client's own pieces and no edits: byte-identical to what came.
+
+        `frame` spares making it again: what `frame` returned for the same.
+        """
         ...
 
     def frame(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> Frame:
@@ -81,6 +136,18 @@ class WireFormat(Protocol):
         ...
 
     def reader(self, *, is_stream: bool, strip_usage: bool) -> ReplyReader: ...
+
+    def expanding(self, name: str, *, is_stream: bool, strip_usage: bool) -> ExpandReader:
+        """A reader that keeps the calls of tool `name` from the client, over several rounds."""
+        ...
+
+    def tool(self, name: str) -> bytes:
+        """The definition of the tool that returns originals."""
+        ...
+
+    def result(self, call_id: str, text: str) -> bytes:
+        """A tool result as a list element."""
+        ...
 
     def error_body(self, message: str, *, code: str, type: str = "undercliff_error") -> bytes:
         """An error object in this format's shape, for a non-streamed answer."""

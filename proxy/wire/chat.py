@@ -10,7 +10,7 @@ from proxy.core.failures import looks_failed
 from proxy.core.model import Atom, Call, Conversation, Element, Frame
 from proxy.errors import NotUnderstoodError
 from proxy.wire import jsonbytes
-from proxy.wire.base import FrameEdits, Piece, ReplyReader
+from proxy.wire.base import ExpandReader, FrameEdits, Piece, ReplyReader
 from proxy.wire.chat_reader import ChatBodyReader, ChatStreamReader
 from proxy.wire.content import Content, TextSlot, read_content, render_texts, texts_of
 from proxy.wire.elements import (
@@ -23,8 +23,11 @@ from proxy.wire.elements import (
     join_lines,
 )
 from proxy.wire.errors import api_error
+from proxy.wire.expand_body import ChatExpandBody
+from proxy.wire.expand_chat import ChatExpandStream
 from proxy.wire.frame import FieldCache, Fields, edit_frame
 from proxy.wire.hints import read_hints
+from proxy.wire.offer import chat_tool, tool_room
 from proxy.wire.splitter import Splitter, join, outgoing_gaps
 
 _LIST_KEY = "messages"
@@ -48,6 +51,7 @@ class ChatFormat:
         fields = self._fields.read(split.skeleton)
         is_stream = fields.value("stream") is True
         options = fields.value("stream_options")
+        room, names = tool_room(fields)
         return Conversation(
             wire="chat",
             model=printable(fields.text("model")),
@@ -60,12 +64,16 @@ class ChatFormat:
             max_output=_max_output(fields),
             wants_usage=not is_stream or (isinstance(options, dict) and options.get("include_usage") is True),
             choices=fields.integer("n") or 1,
+            tool_room=room,
+            tool_names=names,
             hints=read_hints(headers, fields),
         )
 
-    def encode(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> bytes:
+    def encode(
+        self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits, frame: Frame | None = None
+    ) -> bytes:
         """The outgoing body; see `WireFormat.encode`."""
-        frame = self.frame(conversation, pieces, edits)
+        frame = frame or self.frame(conversation, pieces, edits)
         return join(frame, [piece.raw for piece in pieces], frame.gaps)
 
     def frame(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> Frame:
@@ -90,6 +98,20 @@ class ChatFormat:
         if is_stream:
             return ChatStreamReader(self.read_element, strip_usage=strip_usage)
         return ChatBodyReader(self.read_element)
+
+    def expanding(self, name: str, *, is_stream: bool, strip_usage: bool) -> ExpandReader:
+        """A reader that keeps the calls of tool `name` from the client."""
+        if is_stream:
+            return ChatExpandStream(name, self.read_element, strip_usage=strip_usage)
+        return ChatExpandBody(name, self.read_element)
+
+    def tool(self, name: str) -> bytes:
+        """The definition of the tool that returns originals."""
+        return chat_tool(name)
+
+    def result(self, call_id: str, text: str) -> bytes:
+        """A tool message."""
+        return jsonbytes.dumps({"role": "tool", "tool_call_id": call_id, "content": text})
 
     def error_body(self, message: str, *, code: str, type: str = "undercliff_error") -> bytes:
         """The shape every client library reads."""

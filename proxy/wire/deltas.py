@@ -11,6 +11,10 @@ _REPLACED = frozenset({"id", "type", "role", "name", "index", "format", "status"
 """Strings that are sent whole, however often; every other string is a piece."""
 
 
+CallSlot = dict[str, Any]
+"""A call as it grows."""
+
+
 class _Text:
     """A growing string: joined once, so that a long stream stays linear."""
 
@@ -25,8 +29,8 @@ class DeltaMessage:
 
     def __init__(self) -> None:
         self._fields: dict[str, Any] = {}
-        self._calls: list[dict[str, Any]] = []
-        self._by_index: dict[int, dict[str, Any]] = {}
+        self._calls: list[CallSlot] = []
+        self._by_index: dict[int, CallSlot] = {}
 
     def add(self, delta: Mapping[str, Any]) -> bool:
         """True when the delta carries content: anything but a role or emptiness."""
@@ -35,7 +39,7 @@ class DeltaMessage:
             if key == "tool_calls" and isinstance(value, list):
                 for position, call in enumerate(value):
                     if isinstance(call, dict):
-                        self._add_call(call, position if len(value) > 1 else None)
+                        self.add_call(call, position if len(value) > 1 else None)
                         has_content = True
             else:
                 _merge_key(self._fields, key, value)
@@ -47,7 +51,7 @@ class DeltaMessage:
         message: dict[str, Any] = {"role": "assistant", "content": None}
         message.update(_plain(self._fields))
         if self._calls:
-            message["tool_calls"] = [_finish_call(call) for call in self._calls]
+            message["tool_calls"] = [finish_call(call) for call in self._calls]
         return message
 
     @property
@@ -59,7 +63,13 @@ class DeltaMessage:
     def is_empty(self) -> bool:
         return not self._calls and not any(_plain(value) for key, value in self._fields.items() if key != "role")
 
-    def _add_call(self, call: dict[str, Any], position: int | None) -> None:
+    @property
+    def calls(self) -> list[CallSlot]:
+        """The calls so far, each as it grows; `finish_call` gives one as a client would see it."""
+        return self._calls
+
+    def add_call(self, call: dict[str, Any], position: int | None) -> CallSlot:
+        """Take one delta of a call; returns the call that it belongs to."""
         index = call.get("index")
         index = index if isinstance(index, int) else position
         slot = self._find_call(call, index)
@@ -68,9 +78,10 @@ class DeltaMessage:
             self._calls.append(slot)
         if index is not None:
             self._by_index[index] = slot
-        for key, value in call.items():
+        for key, value in _with_whole_name(slot, call).items():
             if key != "index":
                 _merge_key(slot, key, value)
+        return slot
 
     def _find_call(self, call: dict[str, Any], index: int | None) -> dict[str, Any] | None:
         """The slot that a delta continues. An id says more than an index; without both, the shape decides."""
@@ -113,10 +124,29 @@ def _has_other_name(slot: dict[str, Any], call: dict[str, Any]) -> bool:
     old, new = slot.get("function"), call.get("function")
     if not isinstance(old, dict) or not isinstance(new, dict):
         return False
-    return bool(old.get("name") and new.get("name") and old["name"] != new["name"])
+    # Before any argument, and without an id, another name is the rest of the first.
+    is_whole = bool(call.get("id")) or _has_text(old.get("arguments"))
+    return is_whole and bool(old.get("name") and new.get("name") and old["name"] != new["name"])
 
 
-def _finish_call(slot: dict[str, Any]) -> dict[str, Any]:
+def _has_text(value: Any) -> bool:
+    return any(value.parts) if isinstance(value, _Text) else bool(value)
+
+
+def _with_whole_name(slot: CallSlot, call: dict[str, Any]) -> dict[str, Any]:
+    """The delta, with its name made whole where it is sent in pieces."""
+    old, new = slot.get("function"), call.get("function")
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return call
+    known, piece = old.get("name"), new.get("name")
+    if not (isinstance(known, str) and isinstance(piece, str)) or not known or not piece:
+        return call
+    if known == piece or call.get("id") or _has_text(old.get("arguments")):
+        return call
+    return {**call, "function": {**new, "name": f"{known}{piece}"}}
+
+
+def finish_call(slot: CallSlot) -> dict[str, Any]:
     call: dict[str, Any] = {"id": "", "type": "function"}
     call.update(_plain(slot))
     if not call["id"]:

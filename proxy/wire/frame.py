@@ -76,6 +76,10 @@ def edit_frame(frame: Frame, edits: FrameEdits, *, limit_keys: Sequence[str]) ->
         changes += _limit_edits(skeleton, members, edits.max_output, limit_keys)
     if edits.compact_threshold is not None:
         changes.append((members[-1].end, members[-1].end, _COMPACTION % edits.compact_threshold))
+    if edits.tool:
+        changes.append(_tool_edit(skeleton, members, edits.tool))
+    if edits.forbid_calls:
+        changes.append(_choice_edit(skeleton, members))
     cut = len(frame.prefix)
     before = [change for change in changes if change[1] <= cut]
     after = [(start - cut, end - cut, new) for start, end, new in changes if start >= cut]
@@ -113,6 +117,23 @@ def _limit_edits(
         if isinstance(value, (int, float)) and not isinstance(value, bool) and value > limit:
             changes.append((member.start, member.end, b"%d" % limit))
     return changes
+
+
+def _tool_edit(skeleton: bytes, members: list[Member], definition: bytes) -> tuple[int, int, bytes]:
+    """The change that puts `definition` behind the last of the client's tools."""
+    tools = jsonbytes.last_member(members, "tools")
+    if tools is None or skeleton[tools.start : tools.start + 1] != b"[":
+        raise NotUnderstoodError("no list of tools to add to")
+    end = tools.start + len(skeleton[tools.start : tools.end - 1].rstrip(b" \t\r\n"))
+    return end, end, b"," + definition
+
+
+def _choice_edit(skeleton: bytes, members: list[Member]) -> tuple[int, int, bytes]:
+    """The change that forbids tools for this one call."""
+    choice = jsonbytes.last_member(members, "tool_choice")
+    if choice is None:
+        return members[-1].end, members[-1].end, b',"tool_choice":"none"'
+    return choice.start, choice.end, b'"none"'
 
 
 class FieldCache:

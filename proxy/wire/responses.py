@@ -9,12 +9,15 @@ from typing import Any
 from proxy.core.canonical import printable
 from proxy.core.model import Conversation, Element, Frame, Hints
 from proxy.wire import jsonbytes
-from proxy.wire.base import FrameEdits, Piece, ReplyReader
+from proxy.wire.base import ExpandReader, FrameEdits, Piece, ReplyReader
 from proxy.wire.content import render_texts
 from proxy.wire.elements import count_head
 from proxy.wire.errors import api_error
+from proxy.wire.expand_items import ResponsesExpandBody
+from proxy.wire.expand_responses import ResponsesExpandStream
 from proxy.wire.frame import FieldCache, Fields, edit_frame
 from proxy.wire.hints import read_hints
+from proxy.wire.offer import responses_tool, tool_room
 from proxy.wire.responses_items import COMPACTION_TRIGGER, OPAQUE_TYPES, read_item, text_slot
 from proxy.wire.responses_reader import ResponsesBodyReader, ResponsesStreamReader
 from proxy.wire.splitter import Split, Splitter, join, outgoing_gaps
@@ -41,6 +44,7 @@ class ResponsesFormat:
         split = self._split_string(body) or self._splitter.split(body)
         fields = self._fields.read(split.skeleton)
         is_stateful = any(fields.has(key) for key in _STATE_KEYS)
+        room, names = tool_room(fields)
         return Conversation(
             wire="responses",
             model=printable(fields.text("model")),
@@ -52,6 +56,8 @@ class ResponsesFormat:
             tools=fields.raw.get("tools", b""),
             has_tools=fields.has("tools"),
             max_output=fields.integer("max_output_tokens"),
+            tool_room=room,
+            tool_names=names,
             hints=_hints(headers, fields, split.elements, is_stateful),
             is_opaque=is_stateful or any(element.role in OPAQUE_TYPES for element in split.elements),
             is_partial=any(fields.has(key) for key in _HISTORY_KEYS),
@@ -59,9 +65,11 @@ class ResponsesFormat:
             is_kept=any(fields.has(key) for key in _HISTORY_KEYS[:2]) and "context_management" not in fields.raw,
         )
 
-    def encode(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> bytes:
+    def encode(
+        self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits, frame: Frame | None = None
+    ) -> bytes:
         """The outgoing body; see `WireFormat.encode`."""
-        frame = self.frame(conversation, pieces, edits)
+        frame = frame or self.frame(conversation, pieces, edits)
         raws = [piece.raw for piece in pieces]
         if _is_string_input(conversation) and not _is_unchanged(conversation, pieces):
             raws = [as_item(raw) for raw in raws]
@@ -98,6 +106,20 @@ class ResponsesFormat:
         if is_stream:
             return ResponsesStreamReader(self.read_element)
         return ResponsesBodyReader(self.read_element)
+
+    def expanding(self, name: str, *, is_stream: bool, strip_usage: bool) -> ExpandReader:
+        """A reader that keeps the calls of tool `name` from the client."""
+        if is_stream:
+            return ResponsesExpandStream(name, self.read_element)
+        return ResponsesExpandBody(name, self.read_element)
+
+    def tool(self, name: str) -> bytes:
+        """The definition of the tool that returns originals."""
+        return responses_tool(name)
+
+    def result(self, call_id: str, text: str) -> bytes:
+        """A function call's output."""
+        return jsonbytes.dumps({"type": "function_call_output", "call_id": call_id, "output": text})
 
     def error_body(self, message: str, *, code: str, type: str = "undercliff_error") -> bytes:
         """The shape every client library reads."""

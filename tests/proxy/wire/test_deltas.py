@@ -84,6 +84,11 @@ def test_calls_without_index_and_id() -> None:
     assert [(name, arguments) for _, name, arguments in found] == [("f", '{"a":1}'), ("f", '{"b":2}')]
 
 
+def test_a_name_in_pieces_grows_and_a_name_sent_again_does_not() -> None:
+    pieces = ({"index": 0, "id": "A", "function": fn("re", "")}, {"index": 0, "function": fn("ad")})
+    assert calls(*pieces, {"index": 0, "function": fn("read", "{}")}) == [("A", "read", "{}")]
+
+
 def test_whole_calls_in_one_delta_are_told_apart_by_their_place() -> None:
     message = build({"tool_calls": [{"function": fn("f", "{}")}, {"function": fn("f", "{}")}]})
     assert len(message["tool_calls"]) == 2
