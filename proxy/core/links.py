@@ -17,18 +17,15 @@ from proxy.core.texts import without_encoded
 SCANNED = 60_000
 """Characters read of one text: an agent takes up what stands early, or what a query brought out."""
 MAX_TOKENS = 2_000
+MIN_CHARS = 5
 MAX_CITED = 8
 KEPT_TOKENS = 200_000
 COMMON_FROM = 12
 """A token that so many items hold (the project's name) says nothing about where it came from."""
 
-_TOKEN = re.compile(
-    r"(?<![\w.@~/-])(?:[\w.@~-]{1,80}/){1,16}[\w.@-]{2,80}"  # paths
-    r"|\b[\w-]{1,60}\.[A-Za-z]\w{0,5}\b"  # file names, attributes
-    r"|#?\b(?=\w{0,60}\d)\w{5,60}\b"  # ids
-    r"|\b[A-Za-z]{1,40}_\w{3,60}\b|\b[a-z]{1,40}[A-Z]\w{2,60}\b|\b[A-Z][a-z]{1,40}[A-Z]\w{1,60}\b"  # identifiers
-)
-"""Bounded throughout: no text takes more than linear time."""
+_TOKEN = re.compile(r"[#\w./@~-]{5,120}")
+_TELLING = re.compile(r"[\d_/]|[a-z][A-Z]|\w\.[A-Za-z]")
+"""A path, a file name or attribute, an id, an identifier; a plain word is none of them."""
 
 
 class LinkReader:
@@ -66,10 +63,12 @@ class LinkReader:
 def tokens_of(text: str) -> list[str]:
     """The distinct paths, ids and identifiers of a text, in order, as many as are looked at."""
     found: dict[str, None] = {}
-    for match in _TOKEN.finditer(without_encoded(text[:SCANNED])):
-        found.setdefault(match.group())
-        if len(found) == MAX_TOKENS:
-            break
+    for word in dict.fromkeys(_TOKEN.findall(without_encoded(text[:SCANNED]))):
+        token = word.strip(".-~/@")
+        if len(token) >= MIN_CHARS and _TELLING.search(token):
+            found.setdefault(token)
+            if len(found) == MAX_TOKENS:
+                break
     return list(found)
 
 
