@@ -217,8 +217,13 @@ def _is_result(element: Element) -> bool:
     return element.kind == "tool_result" or element.answers is not None
 
 
+def _is_hosted(element: Element) -> bool:
+    """A call that the provider answered itself, in the same element."""
+    return element.kind == "tool_result" and element.role == "assistant"
+
+
 def _is_by_model(element: Element) -> bool:
-    if _is_result(element):
+    if _is_result(element) and not _is_hosted(element):
         return False
     return element.role == "assistant" or element.kind in ("tool_call", "reasoning") or bool(element.calls)
 
@@ -230,8 +235,12 @@ def is_unknown(element: Element) -> bool:
 
 def _is_response_part(before: Element, element: Element) -> bool:
     """Both come from one response. Two whole assistant messages in a row do not."""
-    is_item = before.kind in ("reasoning", "tool_call") or element.kind in ("reasoning", "tool_call")
-    return is_item and _is_by_model(before) and _is_by_model(element)
+    if not _is_by_model(element):
+        return False
+    if before.kind == "opaque":  # between reasoning and words there may be items of any kind
+        return True
+    is_item = any(e.kind in ("reasoning", "tool_call") or _is_hosted(e) for e in (before, element))
+    return is_item and _is_by_model(before)
 
 
 def _continues(before: Element, element: Element) -> bool:

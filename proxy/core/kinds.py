@@ -5,7 +5,8 @@ from __future__ import annotations
 from policies.model import Kind
 from proxy.core.model import Element
 
-SYSTEM_ROLES = frozenset({"system", "developer"})
+SYSTEM_ROLES = frozenset({"system", "developer", "mcp_list_tools", "additional_tools", "configuration_update"})
+"""Instructions, and items that say what may be called: what comes later is not valid without them."""
 
 
 def kind_of(element: Element) -> Kind:

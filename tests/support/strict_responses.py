@@ -46,6 +46,7 @@ FOLLOWERS = {
     "code_interpreter_call",
     "image_generation_call",
     "mcp_call",
+    "mcp_list_tools",
 }
 KEYS = {"local_shell_call_output": "id", "mcp_approval_response": "approval_request_id"}
 """Where an output names its call, when not in `call_id`."""
