@@ -8,6 +8,7 @@ import gc
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
@@ -19,9 +20,14 @@ from proxy.admin import Admin
 from proxy.auth import Gate, tenant_secret
 from proxy.banner import banner, product_version
 from proxy.config import Config, UpstreamConfig
+from proxy.core.excerpts import ExcerptReader
+from proxy.core.forms import kept_segments
 from proxy.core.headers import RawHeaders, header
+from proxy.core.links import LinkReader
 from proxy.core.offers import KeepRenderer, MakeMaker
 from proxy.core.overflow_rules import DEFAULT, Rules
+from proxy.core.staleness import StaleReader
+from proxy.core.subtasks import SubtaskReader
 from proxy.core.urls import join_upstream, split_scope
 from proxy.errors import ConfigError, StoreError, UndercliffError
 from proxy.exchange import Exchanges, Services
@@ -43,6 +49,7 @@ from proxy.upstream import Upstream, UpstreamOptions
 from proxy.windows import WindowBuilder, WindowOptions
 from proxy.wire.errors import JSON_HEADERS, api_error
 from proxy.wire.registry import Registry
+from proxy.wire.values import parse_value
 
 SETTLE_S = 3.0
 """Exchanges that the server cut off get so long to leave their rows to the store."""
@@ -57,9 +64,9 @@ GC_THRESHOLDS = (10_000, 20, 20)
 """A long list makes thousands of small objects a request, hardly any of them garbage."""
 
 
-MAKERS: tuple[MakeMaker, ...] = ()
+MAKERS: tuple[MakeMaker, ...] = (partial(ExcerptReader, parse_value), StaleReader, SubtaskReader, LinkReader)
 """Who offers excerpts of a list's items, lossless ones first; see `core.offers`."""
-RENDER_KEEP: KeepRenderer | None = None
+RENDER_KEEP: KeepRenderer | None = kept_segments
 """Who writes out the segments that a policy keeps of an item."""
 
 
