@@ -105,6 +105,7 @@ class Conversation:
     choices: int = 1
     tool_room: ToolRoom = "closed"
     tool_names: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()  # ids of items that the client does not know of
     hints: Hints = field(default_factory=Hints)
     is_opaque: bool = False  # must pass untouched (server-side state, compaction triggers)
     is_partial: bool = False  # the provider adds items that are not in this list

@@ -79,7 +79,7 @@ class ChatExpandBody:
 
     def round(self) -> Round:
         """What the round that just ended said."""
-        if not any(self._is_hidden) or self._is_cut:
+        if self._is_cut:
             return Round()
         return self._rounds.round(self._message, self._is_hidden)
 

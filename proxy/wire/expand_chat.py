@@ -75,7 +75,7 @@ class ChatExpandStream:
 
     def round(self) -> Round:
         """What the round that just ended said."""
-        if not self._calls.has_hidden or self._is_cut:
+        if self._is_cut:
             return Round()
         return self._rounds.round(self._message.build(), self._hidden())
 

@@ -29,6 +29,7 @@ class ChatRounds:
         self.envelope: dict[str, Any] = {}
         self.response_id = ""
         self._shown = DeltaMessage()  # what the client has of earlier rounds
+        self._has_shown = False
 
     def end(self, visible: dict[str, Any], reply: Reply) -> None:
         """A round is over and another one follows."""
@@ -36,6 +37,7 @@ class ChatRounds:
         self.earlier.add(reply.usage)
         self.response_id = self.response_id or reply.response_id
         self._shown.add(visible)
+        self._has_shown = self._has_shown or says_anything(visible)
 
     def merged(self, visible: dict[str, Any]) -> dict[str, Any]:
         """The client's message: all rounds' words in one. Called once, at the end."""
@@ -48,7 +50,7 @@ class ChatRounds:
     def reply(self, visible: dict[str, Any], last: Reply) -> Reply:
         message = self.merged(visible)
         content = message.get("content")
-        has_content = any(value for key, value in message.items() if key != "role")
+        has_content = says_anything(message)
         return Reply(
             elements=(self.read_element(jsonbytes.dumps(message)),) if has_content else (),
             text=printable(content) if isinstance(content, str) else "",
@@ -83,10 +85,15 @@ class ChatRounds:
             sane = arguments if _is_object(arguments) else "{}"  # templates parse it, and fail on anything else
             calls[place] = {**call, "id": call_id, "function": {**function, "arguments": sane}}
             hidden.append(HiddenCall(call_id, arguments, tuple(before)))
-        if not hidden:
+        if not (hidden or self.number > 1) or not says_anything(message):
             return Round()
-        element = self.read_element(jsonbytes.dumps({**message, "tool_calls": calls}))
-        return Round((element,), (False,), tuple(hidden))
+        element = self.read_element(jsonbytes.dumps({**message, "tool_calls": calls} if calls else message))
+        return Round((element,), (not (hidden or self._has_shown),), tuple(hidden))
+
+
+def says_anything(message: dict[str, Any]) -> bool:
+    """Has this message anything but a role?"""
+    return any(value for key, value in message.items() if key != "role")
 
 
 def _is_object(text: str) -> bool:

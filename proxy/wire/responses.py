@@ -45,6 +45,8 @@ class ResponsesFormat:
         fields = self._fields.read(split.skeleton)
         is_stateful = any(fields.has(key) for key in _STATE_KEYS)
         room, names = tool_room(fields)
+        if split.elements and split.elements[0].raw.startswith(b'"'):
+            room = "closed"  # a string has no place for a call
         return Conversation(
             wire="responses",
             model=printable(fields.text("model")),
