@@ -44,12 +44,16 @@ class FoldSource:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a fold covers of one segment. `segment` names the segment itself, whatever is covered of it."""
+    """What a fold covers of one segment.
+
+    `is_settled`: the fold goes on behind it, so that most likely no more of it will be covered later.
+    `segment` names the segment itself, whatever is covered of it; "" while it may still grow.
+    """
 
     item: str  # id of the record that stands for exactly these items
     ids: tuple[str, ...]
     span: range
-    is_closed: bool
+    is_settled: bool
     is_new: bool  # the fold before did not have it
     segment: str = ""
 
@@ -61,6 +65,7 @@ class Folded:
     fold: Fold
     parts: tuple[Part, ...]
     source: FoldSource
+    told: int = 0  # parts told in a model's words
 
 
 class FoldMaker:
@@ -94,15 +99,17 @@ class FoldMaker:
         parts = parts_of(source, covers, old.covers if old is not None else ())
         notes = [self._noted(source, part) for part in parts]
         calls = sum(line.kind == "call" for noted in notes for line in noted.lines)
+        by_model = 0
         for index, part in enumerate(parts):
-            if part.is_closed and (summary := (summaries or {}).get(part.segment)):
+            if part.segment and (summary := (summaries or {}).get(part.segment)):
                 notes[index] = told(notes[index], summary, id=part.item)
+                by_model += 1
         # What the policy reckoned with; more only where it is a small part of the window.
         tokens = max(digest_allowance(calls), min(DIGEST_LIMIT, source.room // ROOM_PER_DIGEST))
         later = ids_in(_text_after(source, frozenset(covers)))
         name = self._name(source, covers, self._fit(notes, later, tokens, ""))
         text = "\n".join([self._fit(notes, later, tokens, name), *self._kept(source)])
-        return Folded(Fold(covers, name, text, reason, dict(source.keeps)), tuple(parts), source)
+        return Folded(Fold(covers, name, text, reason, dict(source.keeps)), tuple(parts), source, by_model)
 
     def _name(self, source: FoldSource, covers: Iterable[str], text: str) -> str:
         """The id of a digest item: by what it says and by what it covers."""
@@ -155,6 +162,8 @@ def parts_of(source: FoldSource, covers: Collection[str], before: Collection[str
     ids = [fact.id for fact in source.facts]
     own = _foldable(source)
     found: list[Part] = []
+    last = max((i for i, item in enumerate(ids) if item in covered), default=-1)
+    last_old = max((i for i, item in enumerate(ids) if item in old), default=-1)
     for segment in history_segments(source):
         chosen = tuple(ids[i] for i in segment.span if ids[i] in covered)
         if not chosen:
@@ -165,8 +174,9 @@ def parts_of(source: FoldSource, covers: Collection[str], before: Collection[str
                 item=item_id(source.conversation, _hash(chosen), 0),
                 ids=chosen,
                 span=segment.span,
-                is_closed=segment.is_closed,
-                is_new=chosen != earlier,
+                is_settled=segment.is_closed and last > segment.span[-1],
+                # Of the segment that the last fold ended in, more was to come.
+                is_new=chosen != earlier or last_old in segment.span,
                 segment=_hash(ids[i] for i in segment.span if own[i]).hex() if segment.is_closed else "",
             )
         )

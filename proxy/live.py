@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -13,10 +14,11 @@ from proxy.core.identity import Path, Probe, Step, decode_step
 from proxy.core.placement import place
 from proxy.core.receipts import Key, keys, new_keys
 from proxy.core.records import Batch, BranchRow, StoredItem
-from proxy.core.window import EMPTY, Plan, decode_plan
+from proxy.core.window import EMPTY, Plan, covering, decode_plan
 from proxy.errors import StoreError
 from proxy.recording import Chain, Served, now
 from proxy.store.base import Store
+from proxy.windows import Prior
 
 log = structlog.get_logger()
 
@@ -42,6 +44,7 @@ class BranchState(msgspec.Struct, omit_defaults=True):
     breaks: int = 0
     sent: int = 0  # steps of the path that were the last request; the rest is the reply to it
     kinds: tuple[tuple[bytes, int], ...] = ()  # blocks that come and go
+    fold: str = ""  # summary item of the newest fold that was carried out in the store for this branch
     absent: tuple[str, ...] = ()  # items of the last request that its window left out: seen before, gone since
     is_partial: bool = False  # the provider put items before its lists, or keeps none of its replies
 
@@ -72,6 +75,7 @@ class Live:
     unsaved: tuple[Key, ...] = ()  # receipts that no row names yet: a request may be stopped before it is recorded
     is_lost: bool = False  # rows did not reach the disk: the next ones must not build on them
     is_fold_lost: bool = False  # the standing fold was among them
+    prior: Prior | None = None  # what the last request left to spare the next one work; may be gone at any time
 
     @property
     def seen(self) -> set[str]:
@@ -115,11 +119,16 @@ class Live:
 class LiveBranches:
     """Finds a request's branch: in memory first, then in the store. Memory is bounded; the store is the truth."""
 
-    def __init__(self, store: Store, *, max_bytes: int = 256 * 1024 * 1024) -> None:
+    def __init__(
+        self, store: Store, *, max_bytes: int = 256 * 1024 * 1024, max_prior_bytes: int = 256 * 1024 * 1024
+    ) -> None:
         self._store = store
         self._index = BranchIndex(max_bytes)
         self._live: dict[tuple[str, str], Live] = {}
         self._tick = 0
+        self._max_prior_bytes = max_prior_bytes
+        self._prior_bytes = 0
+        self._priors: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     async def place(self, probe: Probe, *, discriminator: str) -> tuple[Placement, Live, tuple[Key, ...]]:
         """The request's place, its branch moved on to it, and the receipts that are new with it.
@@ -148,7 +157,9 @@ class LiveBranches:
                 # A fork starts with its parent's plan: what it names by id and finds in the request holds.
                 live.plan, live.plan_id = parent.plan, parent.plan_id
                 live.served = Served("", 0, parent.served.entries)
-                live.state = msgspec.structs.replace(parent.state, calls=0)
+                live.state = msgspec.structs.replace(parent.state, calls=0, fold="")
+            if parent is not None:
+                live.prior = parent.prior
             self._live[name] = live
         start = placement.lcp if placement.lcp <= len(view.path) else 0
         fresh = new_keys(view.path, start, view.scope)
@@ -166,6 +177,19 @@ class LiveBranches:
     def leave(self, live: Live) -> None:
         """The request that was placed last never went out: to the next one it counts as cancelled."""
         self.finish(live, finish(live.view, (), "cancelled", self.tick()), ())
+
+    def keep(self, live: Live, prior: Prior) -> None:
+        """Keep what spares the branch's next request work, within bounds: the least recently used go first."""
+        name = (live.view.tenant, live.view.id)
+        self._prior_bytes -= self._priors.pop(name, 0)
+        live.prior = prior
+        self._priors[name] = size = prior.size_bytes
+        self._prior_bytes += size
+        while self._prior_bytes > self._max_prior_bytes and len(self._priors) > 1:
+            name, size = self._priors.popitem(last=False)
+            self._prior_bytes -= size
+            if (old := self._live.get(name)) is not None:
+                old.prior = None
 
     def tick(self) -> int:
         self._tick += 1
@@ -221,6 +245,8 @@ class LiveBranches:
         live.path = Chain(row.path, 0, items)
         if row.plan and (plan := await self._store.plan(row.plan)) is not None:
             live.plan = decode_plan(plan.data)
+            if live.plan.fold is not None and not live.plan.fold.covers:
+                live.plan = covering(live.plan, await self._store.coverage(row.conversation, live.plan.fold.item))
         if row.window and (manifest := await self._store.window(row.window)) is not None:
             live.served = Served(row.window, 0, manifest.entries)
         return live

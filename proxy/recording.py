@@ -15,6 +15,8 @@ from proxy.windows import Rendered
 
 SNAPSHOT_EVERY = 64
 """So many deltas may stand on each other before a list is written whole again."""
+ITEMS_PER_DELTA = 8
+"""A path of many items may stand on more of them: what is written whole must not outgrow what is new."""
 
 
 def now() -> str:
@@ -75,7 +77,7 @@ def path_row(branch: str, chain: Chain, items: tuple[str, ...]) -> tuple[PathRow
     """The delta from `chain` to `items`; None when nothing changed."""
     if chain.id and items == chain.items:
         return None, chain
-    keep = _common(chain.items, items) if chain.id and chain.depth < SNAPSHOT_EVERY else 0
+    keep = _common(chain.items, items) if chain.id and chain.depth < _deltas(chain) else 0
     base = chain.id if keep else ""
     tail = items[keep:]
     key = blake2b(digest_size=12)
@@ -83,6 +85,10 @@ def path_row(branch: str, chain: Chain, items: tuple[str, ...]) -> tuple[PathRow
         key.update(part.encode() + b"\0")
     row = PathRow(id=key.hexdigest(), branch=branch, base=base, keep=keep, tail=tail)
     return row, Chain(row.id, chain.depth + 1 if base else 0, items)
+
+
+def _deltas(chain: Chain) -> int:
+    return max(SNAPSHOT_EVERY, len(chain.items) // ITEMS_PER_DELTA)
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> int:

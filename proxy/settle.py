@@ -12,12 +12,13 @@ from proxy.core.model import Element, Reply, Usage
 from proxy.core.pricing import cost, direct_cost
 from proxy.core.receipts import new_keys
 from proxy.core.records import Batch, KeyRow, OutcomeRow, WindowRow
+from proxy.fold_rows import accept
 from proxy.live import LiveBranches
 from proxy.models import ModelBook
 from proxy.recording import item_rows, merge, now, path_row
 from proxy.relay import Opening
 from proxy.turn import Turn
-from proxy.turn_rows import accept, lost_rows
+from proxy.turn_rows import lost_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,22 @@
-"""One turn as rows: its new items and receipts, its windows' manifests, its fold. Builds batches, writes nothing."""
+"""One turn as rows: its new items and receipts, its windows' manifests. Builds batches, writes nothing."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from policies.model import Form
 from proxy.core.grouping import groups
 from proxy.core.identity import item_ids, steps_of
 from proxy.core.kinds import kind_of
+from proxy.core.links import link_type
 from proxy.core.receipts import Key, new_keys
-from proxy.core.records import Batch, BodyRow, FoldRow, ItemRow, KeyRow, LinkRow, PlanRow, SummaryRow, WindowRow
-from proxy.core.window import Fold, encode_plan, plan_id
+from proxy.core.records import Batch, BodyRow, KeyRow, LinkRow, PlanRow, WindowRow
+from proxy.core.window import encode_plan, plan_id
 from proxy.recording import (
     SNAPSHOT_EVERY,
     Chain,
     Served,
-    depth_after,
-    fresh_rows,
     item_rows,
     merge,
-    now,
     path_row,
     window_row,
 )
@@ -65,7 +62,7 @@ def request_rows(turn: Turn, tenant: str) -> Batch:
         paths=(row,) if row is not None else (),
         plans=plans,
         keys=tuple(KeyRow(tenant, kind, key, placement.branch) for kind, key in keys),
-        links=_replies(turn, fresh),
+        links=_links(turn, fresh),
     )
 
 
@@ -95,16 +92,17 @@ def lost_rows(turn: Turn, tenant: str, window: WindowRow) -> tuple[WindowRow, Ba
     return row, merge(rows, again)
 
 
-def _replies(turn: Turn, fresh: list[int]) -> tuple[LinkRow, ...]:
+def _links(turn: Turn, fresh: list[int]) -> tuple[LinkRow, ...]:
+    """What each new item answers, and what it draws on."""
+    conversation, measured = turn.placement.conversation, turn.measured
     links = []
-    callers: dict[str, str] = {}
-    wanted = set(fresh)
-    for index, element in enumerate(turn.conversation.elements):
-        for call in element.calls:
-            callers[call.id] = turn.measured.ids[index]
-        if index in wanted and element.answers in callers:
-            caller = callers[element.answers]
-            links.append(LinkRow(turn.placement.conversation, turn.measured.ids[index], caller, "replies_to"))
+    for index in fresh:
+        item = measured.ids[index]
+        site = measured.listing.sites.get(index)
+        if site is not None:
+            links.append(LinkRow(conversation, item, measured.ids[site.index], "replies_to"))
+        kind = link_type(measured.listing.elements[index])
+        links += [LinkRow(conversation, item, cited, kind) for cited in measured.facts[index].cites]
     return tuple(links)
 
 
@@ -136,92 +134,3 @@ def _spellings(turn: Turn, row: WindowRow) -> tuple[BodyRow, ...]:
     raws = {element.body_hash: element.raw for element in turn.conversation.elements}
     wanted = dict.fromkeys(entry.body for entry in row.tail if entry.body in raws and entry.body not in served)
     return tuple(BodyRow(body, raws[body]) for body in wanted)
-
-
-def accept(turn: Turn, row: WindowRow) -> Batch:
-    """The provider took this window: it becomes the branch's, and its fold, if new, is carried out."""
-    live, plan = turn.live, turn.decision.plan
-    is_folded = plan.fold is not None and any(slot.index is None for slot in turn.decision.slots)
-    batch = fold_rows(turn) if turn.decision.is_new_fold or (live.is_fold_lost and is_folded) else Batch()
-    live.is_fold_lost = live.is_fold_lost and not is_folded
-    if turn.is_managed:
-        if plan != live.plan:
-            live.plan = plan
-            live.plan_id = "" if plan.is_empty else plan_id(turn.placement.branch, encode_plan(plan))
-        live.state.memory = dict(turn.decision.memory)
-    live.served = Served(row.id, depth_after(turn.base, row), turn.rendered.entries)
-    kept = {entry.item for entry in turn.rendered.entries}.union(plan.fold.covers if plan.fold is not None else ())
-    live.state.absent = tuple(item for item in turn.measured.ids if item not in kept)
-    return batch
-
-
-def fold_rows(turn: Turn) -> Batch:
-    """Compaction in the store: the summary, what it stands for, and the window's items as fresh rows."""
-    fold = turn.decision.plan.fold
-    assert fold is not None
-    conversation = turn.placement.conversation
-    summary = _summary_item(turn, fold)
-    kept = [slot.index for slot in turn.decision.slots if slot.index is not None]
-    before = next(i for i, slot in enumerate(turn.decision.slots) if slot.index is None)
-    elements = turn.conversation.elements
-    steps = [*steps_of(elements[: turn.conversation.head]), *turn.probe.path.steps]
-    numbers = groups(elements)
-    items, _ = item_rows(
-        [elements[i] for i in kept],
-        [turn.measured.ids[i] for i in kept],
-        [steps[i] for i in kept],
-        [numbers[i] for i in kept],
-        conversation=conversation,
-        branch=turn.placement.branch,
-        exchange=turn.exchange,
-    )
-    fresh = fresh_rows(items, summary, before)
-    return Batch(
-        items=(),
-        folds=(
-            FoldRow(
-                conversation=conversation,
-                branch=turn.placement.branch,
-                trigger=fold.reason,
-                figure=turn.live.state.input,
-                tokens_before=turn.measured.tokens,
-                tokens_after=turn.decision.tokens,
-                summary=fold.item,
-                fresh=fresh,
-                created_at=now(),
-            ),
-        ),
-        summaries=(
-            SummaryRow(
-                key=f"{turn.placement.branch}:{fold.item}",
-                conversation=conversation,
-                item=fold.item,
-                body=summary.body,
-                summarizer="digest",
-                covers=fold.covers,
-                tokens=_digest_tokens(turn),
-                created_at=now(),
-            ),
-        ),
-        links=tuple(LinkRow(conversation, fold.item, item, "summarizes") for item in fold.covers),
-    )
-
-
-def _summary_item(turn: Turn, fold: Fold) -> ItemRow:
-    body = next(entry.body for entry in turn.rendered.entries if entry.item == fold.item)
-    return ItemRow(
-        id=fold.item,
-        conversation=turn.placement.conversation,
-        branch=turn.placement.branch,
-        kind="summary",
-        role="user",
-        body=body,
-        atoms=b"",
-        text="",
-        exchange=turn.exchange,
-        created_at=now(),
-    )
-
-
-def _digest_tokens(turn: Turn) -> int:
-    return next((entry.tokens for entry in turn.rendered.entries if entry.form == int(Form.FOLDED)), 0)

@@ -192,7 +192,11 @@ class SummaryRow:
 
 @dataclass(frozen=True, slots=True)
 class FoldRow:
-    """Compaction in the working store: flag every open row of the view, insert these as fresh rows."""
+    """Compaction in the working store: flag every open row of the view, insert these as fresh rows.
+
+    `follows` is the summary of the branch's fold before it ("" for none). A fold that was computed from an
+    older state than the store has is not carried out; None asks for no such check.
+    """
 
     conversation: str
     branch: str
@@ -203,6 +207,39 @@ class FoldRow:
     summary: str  # item id of the summary
     fresh: tuple[ItemRow, ...]  # pins and tail, each with `origin`, and the summary, in order
     created_at: str = ""
+    follows: str | None = None
+    parts: int = 0  # segments that the summary tells of
+    told: int = 0  # how many of them in a model's words
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryCallRow:
+    """One attempt to have a summary written, good or not. Never part of the conversation's own usage."""
+
+    id: str
+    conversation: str
+    branch: str
+    key: str  # the SummaryRow that it was for
+    summarizer: str
+    model: str
+    outcome: str  # ok, rejected, failed, late
+    reason: str = ""
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+    cost: float | None = None
+    duration_ms: float = 0.0
+    created_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """A claim on some work, for all processes: the first one holds it until `until` (seconds since 1970)."""
+
+    name: str
+    owner: str
+    at: float
+    until: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +284,8 @@ class Batch:
     plans: tuple[PlanRow, ...] = ()
     summaries: tuple[SummaryRow, ...] = ()
     folds: tuple[FoldRow, ...] = ()
+    summary_calls: tuple[SummaryCallRow, ...] = ()
+    claims: tuple[ClaimRow, ...] = ()
     links: tuple[LinkRow, ...] = ()
     keys: tuple[KeyRow, ...] = ()
     learned: tuple[LearnedRow, ...] = ()

@@ -74,11 +74,24 @@ _decoder = msgspec.msgpack.Decoder(Plan)
 
 
 def encode_plan(plan: Plan) -> bytes:
+    """A plan for the store. What its fold covers stands there already, with the fold's summary item."""
+    fold = plan.fold
+    if fold is not None:
+        plan = msgspec.structs.replace(plan, fold=msgspec.structs.replace(fold, covers=()))
     return _encoder.encode(plan)
 
 
 def decode_plan(data: bytes) -> Plan:
+    """The plan as it was stored: see `covering` for a fold's items."""
     return _decoder.decode(data)
+
+
+def covering(plan: Plan, covers: Sequence[str]) -> Plan:
+    """The plan with what its fold covers; without its fold where that is not known any more."""
+    if plan.fold is None or plan.fold.covers:
+        return plan
+    fold = msgspec.structs.replace(plan.fold, covers=tuple(covers)) if covers else None
+    return msgspec.structs.replace(plan, fold=fold)
 
 
 def plan_id(branch: str, data: bytes) -> str:

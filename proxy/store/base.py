@@ -18,6 +18,7 @@ from proxy.core.records import (
     OutcomeRow,
     PlanRow,
     StoredItem,
+    SummaryCallRow,
     SummaryRow,
 )
 
@@ -63,6 +64,14 @@ class Store(Protocol):
     async def plan(self, plan: str) -> PlanRow | None: ...
 
     async def summary(self, key: str) -> SummaryRow | None: ...
+
+    async def summary_calls(self, conversation: str | None = None) -> list[SummaryCallRow]:
+        """What was asked of summarizers, oldest first."""
+        ...
+
+    async def claim(self, name: str) -> tuple[str, float] | None:
+        """Who holds a claim, and until when. It is taken by a ClaimRow in a batch; the first one wins."""
+        ...
 
     async def learned(self) -> list[LearnedRow]: ...
 

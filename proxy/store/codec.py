@@ -106,7 +106,7 @@ def batch_bytes(batch: Batch) -> int:
         size += 200 + len(plan.data)
     for summary in batch.summaries:
         size += 300 + 70 * len(summary.covers)
-    size += 800 * (len(batch.exchanges) + len(batch.outcomes))
+    size += 800 * (len(batch.exchanges) + len(batch.outcomes) + len(batch.summary_calls))
     return size + 200 * (len(batch.links) + len(batch.keys) + len(batch.learned))
 
 

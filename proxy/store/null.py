@@ -17,6 +17,7 @@ from proxy.core.records import (
     OutcomeRow,
     PlanRow,
     StoredItem,
+    SummaryCallRow,
     SummaryRow,
 )
 
@@ -53,6 +54,12 @@ class NullStore:
         return None
 
     async def summary(self, key: str) -> SummaryRow | None:
+        return None
+
+    async def summary_calls(self, conversation: str | None = None) -> list[SummaryCallRow]:
+        return []
+
+    async def claim(self, name: str) -> tuple[str, float] | None:
         return None
 
     async def learned(self) -> list[LearnedRow]:

@@ -22,6 +22,7 @@ from proxy.core.records import (
     OutcomeRow,
     PlanRow,
     StoredItem,
+    SummaryCallRow,
     SummaryRow,
 )
 from proxy.errors import StoreError
@@ -93,6 +94,12 @@ class SqliteStore:
 
     async def summary(self, key: str) -> SummaryRow | None:
         return await self._read(lambda db: sqlite_reader.summary(db, key))
+
+    async def summary_calls(self, conversation: str | None = None) -> list[SummaryCallRow]:
+        return await self._read(lambda db: sqlite_reader.summary_calls(db, conversation))
+
+    async def claim(self, name: str) -> tuple[str, float] | None:
+        return await self._read(lambda db: sqlite_reader.claim(db, name))
 
     async def learned(self) -> list[LearnedRow]:
         return await self._read(sqlite_reader.learned)

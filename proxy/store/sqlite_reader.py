@@ -18,6 +18,7 @@ from proxy.core.records import (
     OutcomeRow,
     PlanRow,
     StoredItem,
+    SummaryCallRow,
     SummaryRow,
 )
 from proxy.store.codec import unpack, unpack_strings, unpack_text
@@ -28,6 +29,7 @@ from proxy.store.sqlite_rows import (
     FOLD_FIELDS,
     ITEM_FIELDS,
     OUTCOME_FIELDS,
+    SUMMARY_CALL_FIELDS,
     SUMMARY_FIELDS,
     any_of,
     chunks,
@@ -156,6 +158,17 @@ def summary(connection: sqlite3.Connection, key: str) -> SummaryRow | None:
     return SummaryRow(**dict(zip(SUMMARY_FIELDS, row, strict=False)), covers=unpack_strings(row[-1])) if row else None
 
 
+def summary_calls(connection: sqlite3.Connection, conversation: str | None) -> list[SummaryCallRow]:
+    chosen, values = ("", ()) if conversation is None else (" WHERE conversation = ?", (conversation,))
+    statement = f"SELECT {columns(SUMMARY_CALL_FIELDS)} FROM summary_calls{chosen} ORDER BY seq"  # noqa: S608
+    return [SummaryCallRow(*row) for row in connection.execute(statement, values)]
+
+
+def claim(connection: sqlite3.Connection, name: str) -> tuple[str, float] | None:
+    row = connection.execute("SELECT owner, until FROM claims WHERE name = ?", (name,)).fetchone()
+    return (row[0], row[1]) if row else None
+
+
 def learned(connection: sqlite3.Connection) -> list[LearnedRow]:
     statement = "SELECT upstream, model, name, value FROM learned ORDER BY upstream, model, name"
     return [LearnedRow(*row) for row in connection.execute(statement)]
@@ -238,17 +251,40 @@ def find_item(connection: sqlite3.Connection, item: str, tenant: str | None) -> 
 
 
 def coverage(connection: sqlite3.Connection, conversation: str, item: str) -> tuple[str, ...]:
-    """What its own rows and links name: a segment cached in an earlier round belongs to that round's item."""
-    rows = connection.execute(
-        "SELECT covers FROM summaries WHERE conversation = ? AND item = ? ORDER BY seq", (conversation, item)
-    )
-    ids = [id for row in rows for id in unpack_strings(row[0])]
-    links = connection.execute(
-        "SELECT b FROM links WHERE conversation = ? AND a = ? AND type = 'summarizes'", (conversation, item)
-    )
-    ids += [row[0] for row in links]
-    order = {stored.row.id: stored.seq for stored in items(connection, conversation, ids)}
-    return tuple(sorted(dict.fromkeys(ids), key=lambda id: order.get(id, 0)))
+    """The originals behind a summary item, in order; what it names of other summaries' items is looked up in turn."""
+    originals: dict[str, None] = {}
+    known = {item}
+    asked = [item]
+    while asked:
+        found = dict.fromkeys(_covered(connection, conversation, asked))
+        for id in found:
+            originals.setdefault(id)
+        asked = [id for id in _summaries_among(connection, conversation, list(found)) if id not in known]
+        known.update(asked)
+    for id in known:
+        originals.pop(id, None)
+    order = {stored.row.id: stored.seq for stored in items(connection, conversation, list(originals))}
+    return tuple(sorted(originals, key=lambda id: order.get(id, 0)))
+
+
+def _covered(connection: sqlite3.Connection, conversation: str, names: Sequence[str]) -> list[str]:
+    """What these summary items name, by their own rows and by links."""
+    ids: list[str] = []
+    for some in chunks(names):
+        statement = "SELECT covers FROM summaries WHERE conversation = ? AND item IN (?*) ORDER BY seq"
+        rows = connection.execute(any_of(statement, len(some)), (conversation, *some))
+        ids += [id for row in rows for id in unpack_strings(row[0])]
+        statement = "SELECT b FROM links WHERE conversation = ? AND a IN (?*) AND type = 'summarizes'"
+        ids += [row[0] for row in connection.execute(any_of(statement, len(some)), (conversation, *some))]
+    return ids
+
+
+def _summaries_among(connection: sqlite3.Connection, conversation: str, ids: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    for some in chunks(ids):
+        statement = any_of("SELECT DISTINCT item FROM summaries WHERE conversation = ? AND item IN (?*)", len(some))
+        found += [row[0] for row in connection.execute(statement, (conversation, *some))]
+    return found
 
 
 def search(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from proxy.core.records import Batch
-from proxy.turn_rows import accept, lost_rows
+from proxy.fold_rows import accept
+from proxy.turn_rows import lost_rows
 from tests.support import builders
 from tests.support.turns import TENANT, bench
 
