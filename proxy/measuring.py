@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from policies.model import NOT_OFFERED
 from proxy.core import forms
-from proxy.core.grouping import CallSite, pair_results
+from proxy.core.grouping import CallSite
+from proxy.core.listing import Listing, Listings
 from proxy.core.model import Conversation, Element
-from proxy.core.offers import Listed, MakeMaker, Note, Offer
+from proxy.core.offers import Listed, MakeMaker, Maker, Note, Offer
 from proxy.core.situation import Facts
 from proxy.tokenizer import Tokenizer
 
 MESSAGE_OVERHEAD = 4
 """Tokens a list element costs beyond its text."""
-_FACTS_KEPT = 200_000
+ITEM_BYTES = 4_000
+INLINE_ITEMS = 64
+"""Up to so many new items are read on the event loop."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class Reading:
+    """The makers of a list with what they have read, and what they found stale. One list's at a time."""
+
+    makers: list[Maker]
+    count: int = 0
+    stale: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Measured:
     """A request's items with their costs; lists are parallel to the conversation's elements."""
 
@@ -27,40 +38,62 @@ class Measured:
     ids: tuple[str, ...]
     facts: tuple[Facts, ...]
     tokens: int  # of all items in full
+    listing: Listing
     stale: frozenset[str] = frozenset()
+    reading: Reading | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """About what keeping this keeps in memory: an element's bytes and texts, and what is known of it."""
+        return 2 * self.listing.size_bytes + ITEM_BYTES * len(self.ids)
 
     def new_tokens(self, known: Collection[str]) -> int:
-        return sum(fact.tokens for fact in self.facts if fact.id not in known)
+        return sum([fact.tokens for fact in self.facts if fact.id not in known])
 
 
 class Measurer:
-    """Stateless but for caches. `makers` start one reader each of a list that may offer excerpts: see `core.offers`."""
+    """Without state but for caches. `makers` start one reader each of a list that may offer excerpts."""
 
     def __init__(self, tokenizer: Tokenizer, *, mask_chars: int, makers: Sequence[MakeMaker] = ()) -> None:
         self._tokenizer = tokenizer
         self._mask_chars = mask_chars
         self._makers = tuple(makers)
-        self._facts: OrderedDict[tuple[str, bytes], Facts] = OrderedDict()
+        self.listings = Listings()
 
-    async def measure(self, conversation: Conversation, conversation_id: str, ids: Sequence[str]) -> Measured:
-        """Count what is not known yet; large texts are counted off the event loop."""
-        elements = conversation.elements
-        missing = [
-            (index, element)
-            for index, (item, element) in enumerate(zip(ids, elements, strict=True))
-            if (item, element.body_hash) not in self._facts
-        ]
-        sites = pair_results(elements) if missing or self._makers else {}
-        if missing:
-            counts = await self._tokenizer.count_async([element.text for _, element in missing])
-            for (index, element), count in zip(missing, counts, strict=True):
-                fact = self._fact(element, ids[index], count, sites.get(index))
-                self._facts[(fact.id, element.body_hash)] = fact
-            while len(self._facts) > _FACTS_KEPT:
-                self._facts.popitem(last=False)
-        facts = [self._facts[(item, e.body_hash)] for item, e in zip(ids, elements, strict=True)]
-        stale = self._read(elements, facts, sites) if self._makers else frozenset()
-        return Measured(conversation_id, tuple(ids), tuple(facts), sum(fact.tokens for fact in facts), stale)
+    async def listing(self, conversation: Conversation) -> Listing:
+        """The listing of a conversation; much that is new in it is read off the event loop."""
+        elements, head = conversation.elements, conversation.head
+        base = self.listings.base(elements, head)
+        if len(elements) - (len(base.elements) if base is not None else 0) <= INLINE_ITEMS:
+            return self.listings.of(elements, head)
+        return await self._tokenizer.run(self.listings.of, elements, head)
+
+    async def measure(
+        self, conversation: Conversation, conversation_id: str, ids: Sequence[str], last: Measured | None = None
+    ) -> Measured:
+        """The items with their costs. What `last` knows, of the branch's last request, is taken from there."""
+        listing = await self.listing(conversation)
+        items = tuple(ids)
+        start = _shared(listing, items, last)
+        if last is not None and start == len(items) == len(last.ids):
+            return last
+        fresh = listing.elements[start:]
+        if len(fresh) <= INLINE_ITEMS and self._tokenizer.is_quick([element.text for element in fresh]):
+            return self._measure(conversation_id, listing, items, start, last)
+        return await self._tokenizer.run(self._measure, conversation_id, listing, items, start, last)
+
+    def _measure(
+        self, conversation_id: str, listing: Listing, ids: tuple[str, ...], start: int, last: Measured | None
+    ) -> Measured:
+        facts = list(last.facts[:start]) if last is not None else []
+        for index in range(start, len(ids)):
+            element = listing.elements[index]
+            facts.append(self._fact(element, ids[index], self._tokenizer.count(element.text), listing.sites.get(index)))
+        reading, stale = None, frozenset[str]()
+        if self._makers:
+            reading, stale = self._read(listing, facts, start, last)
+        tokens = sum([fact.tokens for fact in facts])
+        return Measured(conversation_id, ids, tuple(facts), tokens, listing, stale, reading)
 
     def _fact(self, element: Element, item: str, count: int, site: CallSite | None) -> Facts:
         tokens = count + element.flat_tokens + MESSAGE_OVERHEAD
@@ -97,17 +130,25 @@ class Measurer:
 
     # -- what makers offer -------------------------------------------------------------------------
 
-    def _read(self, elements: Sequence[Element], facts: list[Facts], sites: dict[int, CallSite]) -> frozenset[str]:
-        """Let every maker read the list. Their offers go into `facts`; the ids of what is stale come back."""
-        stale: set[str] = set()
-        makers = [make() for make in self._makers]
-        for index, (element, fact) in enumerate(zip(elements, facts, strict=True)):
-            site = sites.get(index)
+    def _read(
+        self, listing: Listing, facts: list[Facts], start: int, last: Measured | None
+    ) -> tuple[Reading, frozenset[str]]:
+        """Let every maker read what it has not read yet. Offers go into `facts`; the ids of what is stale come back."""
+        reading = last.reading if last is not None and start == len(last.ids) else None
+        if reading is None or reading.count != start:
+            reading = Reading([make() for make in self._makers])
+        for index in range(reading.count, len(facts)):
+            element, fact, site = listing.elements[index], facts[index], listing.sites.get(index)
             listed = Listed(fact.id, index, element, site.call if site is not None else None, fact.argument)
-            for note in [found for maker in makers if (found := maker.read(listed)) is not None]:
-                stale.update(note.stale)
-                facts[index] = self._noted(facts[index], element, note)
-        return frozenset(stale)
+            for maker in reading.makers:
+                note = maker.read(listed)
+                if note is not None:
+                    reading.stale.update(note.stale)
+                    facts[index] = self._noted(facts[index], element, note) if index >= start else facts[index]
+        reading.count = len(facts)
+        if last is not None and len(last.stale) == len(reading.stale) and last.stale == reading.stale:
+            return reading, last.stale
+        return reading, frozenset(reading.stale)
 
     def _noted(self, fact: Facts, element: Element, note: Note) -> Facts:
         if note.cites:
@@ -118,7 +159,7 @@ class Measurer:
 
     def _offered(self, fact: Facts, element: Element, offer: Offer) -> Facts:
         kept, saved = self._shorter(element.texts, offer.texts)
-        if not saved:
+        if not saved or fact.tokens - saved <= fact.stub_tokens:  # every form is shorter than the next
             return fact
         return replace(
             fact,
@@ -139,3 +180,15 @@ class Measurer:
             if short is not None:
                 tokens += self._tokenizer.count(short) - self._tokenizer.count(text)
         return max(0, tokens)
+
+
+def _shared(listing: Listing, ids: tuple[str, ...], last: Measured | None) -> int:
+    """How many items at the start are the last request's. What is known of an item follows from those before it."""
+    if last is None:
+        return 0
+    old = last.listing.elements
+    limit = min(len(old), len(ids), len(last.ids))
+    if listing.elements[:limit] == old[:limit] and ids[:limit] == last.ids[:limit]:
+        return limit
+    pairs = zip(listing.elements, old, ids, last.ids, strict=False)
+    return next(index for index, (a, b, c, d) in enumerate(pairs) if a is not b or c != d)

@@ -14,10 +14,14 @@ import importlib
 import importlib.resources
 import lzma
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 CHUNK_CHARS = 2_048
 """Splitting and merging cost more than linear time on long runs of one kind; pieces of this size do not."""
@@ -95,7 +99,7 @@ class Tokenizer:
 
     async def load(self) -> None:
         """Build the vocabulary in the worker thread."""
-        await asyncio.get_running_loop().run_in_executor(self._worker, self._vocabulary)
+        await self.run(self._vocabulary)
 
     def close(self) -> None:
         """Let the worker thread end. Counting on the caller's thread still works."""
@@ -116,11 +120,17 @@ class Tokenizer:
         """Tokens of each text."""
         return [self.count(text) for text in texts]
 
+    def is_quick(self, texts: Sequence[str]) -> bool:
+        """May these be counted on the event loop?"""
+        return self._is_loaded and sum(map(len, texts)) <= INLINE_CHARS
+
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do work that counts in the worker thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._worker, partial(work, *args, **kwargs))
+
     async def count_async(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text; off the event loop when that could hold it."""
-        if self._is_loaded and sum(map(len, texts)) <= INLINE_CHARS:
-            return self.count_many(texts)
-        return await asyncio.get_running_loop().run_in_executor(self._worker, self.count_many, texts)
+        return self.count_many(texts) if self.is_quick(texts) else await self.run(self.count_many, texts)
 
     def cached(self, key: bytes) -> int | None:
         """The count remembered under a 16-byte hash."""

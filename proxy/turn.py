@@ -11,10 +11,10 @@ from policies.contract import ContractError
 from policies.model import Budget, Pressure, PressureKind
 from proxy.core.branches import Placement
 from proxy.core.identity import Probe, item_ids, probe
+from proxy.core.kinds import kind_of
 from proxy.core.model import Conversation
 from proxy.core.overflow import Overflow
 from proxy.core.receipts import Key
-from proxy.core.kinds import kind_of
 from proxy.core.thresholds import TARGET_SHARE
 from proxy.core.window import EMPTY, slots
 from proxy.live import Live, LiveBranches
@@ -22,7 +22,7 @@ from proxy.measuring import Measured
 from proxy.models import ModelBook, ModelLimits
 from proxy.recording import Served
 from proxy.tokenizer import Tokenizer
-from proxy.windows import Decision, Limits, Rendered, WindowBuilder
+from proxy.windows import Decision, Limits, Prior, Rendered, WindowBuilder
 from proxy.wire.base import FrameEdits, WireFormat
 
 log = structlog.get_logger()
@@ -37,6 +37,14 @@ MIN_COMPACT_THRESHOLD = 1000
 """No provider takes a smaller one."""
 MIN_OUTPUT = 256
 """A lowered output allowance below this is no answer: then the input shrinks instead."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A list with its measures."""
+
+    conversation: Conversation
+    measured: Measured
 
 
 @dataclass(slots=True)
@@ -59,13 +67,23 @@ class Turn:
     edits: FrameEdits = field(default_factory=FrameEdits)
     window: str = ""
     attempt: int = 0
+    began_under: str = ""  # the branch's plan when this turn was placed
     is_managed: bool = True  # False: passed as it came (side calls, suspended branches)
+    prior: Prior | None = None  # what the branch's last request left
     original: Conversation | None = None  # what came, where `conversation` has also what stands behind it
+    asked: Asked | None = None  # the client's own list, where `conversation` has also what was hidden from it
+    tool: str = ""  # calls of this tool are ours
+    tool_tokens: int = 0  # of its definition, where it is in the request
 
     @property
     def estimate(self) -> int:
         """Tokens of the outgoing request by our own counting, tools included."""
-        return self.decision.tokens + self.tools_tokens
+        return self.decision.tokens + self.tools_tokens + self.tool_tokens
+
+    @property
+    def own(self) -> Asked:
+        """The client's own list."""
+        return self.asked or Asked(self.conversation, self.measured)
 
     @property
     def is_as_sent(self) -> bool:
@@ -74,7 +92,7 @@ class Turn:
 
     @property
     def saved(self) -> int:
-        return max(0, self.measured.tokens - self.decision.tokens)
+        return max(0, self.own.measured.tokens - self.decision.tokens)
 
 
 class Turns:
@@ -90,6 +108,7 @@ class Turns:
         asks_usage: bool = True,
         target_share: float = TARGET_SHARE,
         has_kept_compacted: bool = False,
+        expand: ExpandConfig | None = None,
     ) -> None:
         self._live = live
         self._builder = builder
@@ -98,6 +117,7 @@ class Turns:
         self._asks_usage = asks_usage
         self._target_share = target_share
         self._has_kept_compacted = has_kept_compacted
+        self._offering = Offering(expand or ExpandConfig(enabled=False), tokenizer)
 
     @property
     def policy_name(self) -> str:
@@ -116,10 +136,14 @@ class Turns:
         `original`: what came, where it names a previous response and `conversation` has what stands behind it.
         """
         # Behind a response every item counts as body: only the list's own beginning is its head.
-        request = probe(conversation if original is None else replace(original, head=0), tenant)
+        listing = await self._builder.listing(conversation)
+        if original is None:
+            request = probe(conversation, tenant, listing.path)
+        else:
+            request = probe(replace(original, head=0), tenant)
         placement, live, fresh = await self._live.place(request, discriminator=exchange)
         if original is not None and placement.inherited:
-            request = probe(conversation, tenant)
+            request = probe(conversation, tenant, listing.path)
         elif original is not None:  # the branch is not known any more
             conversation, original = original, None
         turn: Turn | None = None
@@ -143,7 +167,17 @@ class Turns:
     ) -> Turn:
         unseen = placement.path.steps[: placement.inherited] if original is None else ()
         ids = item_ids(placement.conversation, conversation.elements, before=unseen)
-        measured = await self._builder.measure(conversation, placement.conversation, ids)
+        prior = live.prior
+        is_managed = not (
+            placement.kind == "side" or live.state.is_suspended or placement.is_unresolved or conversation.is_opaque
+        )
+        asked: Asked | None = None
+        if is_managed or conversation.wire == "responses":  # there, reasoning may not stand without its call
+            whole_list = live.restored(fmt, conversation, ids)
+            if whole_list is not None:
+                asked = Asked(conversation, await self._builder.measure(conversation, placement.conversation, ids))
+                conversation, ids = whole_list[0], list(whole_list[1])
+        measured = await self._builder.measure(conversation, placement.conversation, ids, prior)
         tools_tokens = (await self._tokenizer.count_async([conversation.tools.decode("utf-8", "replace")]))[0]
         turn = Turn(
             exchange=exchange,
@@ -158,12 +192,13 @@ class Turns:
             decision=whole(measured),
             rendered=None,  # type: ignore[arg-type]  # set below, before anyone can see it
             base=live.served,
+            began_under=live.plan_id,
             tools_tokens=tools_tokens if conversation.has_tools else 0,
             edits=FrameEdits(ask_usage=self._wants_usage(conversation)),
             original=original,
-        )
-        turn.is_managed = not (
-            placement.kind == "side" or live.state.is_suspended or placement.is_unresolved or conversation.is_opaque
+            prior=prior,
+            asked=asked,
+            is_managed=is_managed,
         )
         live.state.is_partial = live.state.is_partial or conversation.is_partial or not conversation.is_stored
         if turn.is_managed:
@@ -173,6 +208,35 @@ class Turns:
             turn.edits = replace(turn.edits, compact_threshold=max(MIN_COMPACT_THRESHOLD, int(marks.compact_at)))
         self._render(turn)
         return turn
+
+    async def continued(
+        self, turn: Turn, elements: Sequence[Element], ids: Sequence[str], exchange: str, *, is_last: bool
+    ) -> Turn:
+        """The next round of a reply: the same request, and behind it what the client does not see.
+
+        `is_last`: no tool may be called any more.
+        """
+        live = turn.live
+        asked = turn.own
+        conversation = continued(turn.conversation, elements, ids)
+        measured = await self._builder.measure(
+            conversation, turn.placement.conversation, (*turn.measured.ids, *ids), live.prior
+        )
+        again = replace(
+            turn,
+            exchange=exchange,
+            conversation=conversation,
+            measured=measured,
+            asked=asked,
+            base=live.served,
+            began_under=live.plan_id,
+            prior=live.prior,
+            attempt=0,
+            edits=replace(turn.edits, forbid_calls=is_last),
+        )
+        again.decision = self._decide(again) if turn.is_managed else whole(measured)
+        self._render(again)
+        return again
 
     def _wants_usage(self, conversation: Conversation) -> bool:
         return self._asks_usage and not conversation.wants_usage and not self._models.refuses_usage
@@ -215,7 +279,10 @@ class Turns:
             Limits(budget, limits.facts.ratios),
             pressure=pressure,
             memory=live.state.memory,
+            pinned=_of_this_turn(turn.conversation, turn.measured.ids),
+            importance=live.state.importance,
             is_cold=bool(live.state.at) and time.time() - live.state.at > COLD_S,
+            prior=turn.prior,
         )
 
     def _pressure(self, turn: Turn, calm: Decision) -> Pressure | None:
@@ -241,9 +308,13 @@ class Turns:
         return Pressure(kind, max(target, 0), figure)
 
     def _render(self, turn: Turn) -> None:
+        self._offering.apply(turn)
         turn.attempt += 1
         turn.window = f"{turn.exchange}-{turn.attempt}"
-        turn.rendered = self._builder.render(turn.fmt, turn.conversation, turn.measured, turn.decision, turn.edits)
+        turn.rendered = self._builder.render(
+            turn.fmt, turn.conversation, turn.measured, turn.decision, turn.edits, turn.prior
+        )
+        self._live.keep(turn.live, Prior(turn.measured, turn.decision, turn.rendered))
         if turn.original is not None and not (turn.is_managed and turn.rendered.is_rewritten):
             self._render_original(turn, turn.original)
         if turn.edits.compact_threshold is not None:  # a field of ours that the provider may refuse
@@ -302,10 +373,21 @@ class Turns:
 
     def as_it_came(self, turn: Turn) -> None:
         """The client's own list."""
+        if turn.asked is not None and turn.conversation.wire == "chat":
+            turn.conversation, turn.measured, turn.asked = turn.asked.conversation, turn.asked.measured, None
         turn.decision = whole(turn.measured)
-        turn.edits = replace(turn.edits, compact_threshold=None)
+        turn.edits = replace(turn.edits, compact_threshold=None, forbid_calls=False)
         turn.is_managed = False
         self._render(turn)
+
+
+def _of_this_turn(conversation: Conversation, ids: Sequence[str]) -> frozenset[str]:
+    """What was expanded since the user last spoke: it stays in full for as long as the work on that goes on."""
+    if not conversation.hidden:
+        return frozenset()
+    elements = conversation.elements
+    start = max((index for index, element in enumerate(elements) if kind_of(element) == "user"), default=0)
+    return conversation.hidden.intersection(ids[start:])
 
 
 def _answered(turn: Turn) -> set[str]:

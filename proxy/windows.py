@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from policies.contract import Policy, check
 from policies.model import Budget, Choice, Form, Pressure, Prices, Selection
-from proxy.core.grouping import call_ordinals, groups
+from proxy.core.listing import Listing
 from proxy.core.model import Conversation, Element, Frame
 from proxy.core.offers import KeepRenderer, MakeMaker
 from proxy.core.records import BodyRow, Entry
-from proxy.core.situation import Facts, Held, Standing, build
+from proxy.core.situation import Facts, Held, Items, Standing, build, read_items
 from proxy.core.window import EMPTY, Mask, Plan, Slot, applicable, slots
 from proxy.folding import Folded, FoldMaker, FoldSource
 from proxy.measuring import MESSAGE_OVERHEAD, Measured, Measurer
@@ -48,6 +48,8 @@ class Decision:
     tokens: int
     is_new_fold: bool = False
     folded: Folded | None = None  # of a new fold: what its record needs
+    items: Items | None = None
+    carried: int = 0  # so many slots are those of the branch's prior decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,21 @@ class Rendered:
     entries: tuple[Entry, ...]
     bodies: tuple[BodyRow, ...]  # texts of our own making; the client's are stored with their items
     is_rewritten: bool
+    pieces: tuple[Piece, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """What a branch's last request leaves to the next one: what stays as it was is not made again."""
+
+    measured: Measured
+    decision: Decision | None = None
+    rendered: Rendered | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it keeps in memory."""
+        return self.measured.size_bytes
 
 
 class WindowBuilder:
@@ -83,9 +100,16 @@ class WindowBuilder:
         self._render_keep = render_keep
         self._folds = FoldMaker(tokenizer, options.digest_chars, render_keep=render_keep)
 
-    async def measure(self, conversation: Conversation, conversation_id: str, ids: Sequence[str]) -> Measured:
+    async def listing(self, conversation: Conversation) -> Listing:
+        """What follows from the list alone."""
+        return await self._measurer.listing(conversation)
+
+    async def measure(
+        self, conversation: Conversation, conversation_id: str, ids: Sequence[str], prior: Prior | None = None
+    ) -> Measured:
         """The items with their costs."""
-        return await self._measurer.measure(conversation, conversation_id, ids)
+        last = prior.measured if prior is not None else None
+        return await self._measurer.measure(conversation, conversation_id, ids, last)
 
     def decide(
         self,
@@ -98,37 +122,53 @@ class WindowBuilder:
         pressure: Pressure | None = None,
         memory: Mapping[str, float],
         is_cold: bool = False,
+        prior: Prior | None = None,
     ) -> Decision:
         """Ask the policy and turn its answer into a plan. Raises `ContractError` when it breaks a rule."""
+        before = prior.decision if prior is not None else None
         plan = applicable(plan, measured.ids)
-        elements = conversation.elements
+        standing = self._standing(measured, plan, before, seen=seen, memory=memory, is_cold=is_cold)
+        known = before.items if before is not None else None
+        items = read_items(measured.listing, measured.facts, standing, never_mask=self._options.never_mask, known=known)
         situation = build(
-            elements,
-            measured.facts,
-            groups(elements),
-            call_ordinals(elements),
-            Standing(
-                held=plan.held(),
-                seen=seen,
-                memory=memory,
-                is_cold=is_cold,
-                masks=self._held_masks(elements, measured, plan),
-                kept=plan.kept(),
-                stale=measured.stale,
-            ),
+            items,
+            standing,
             budget=limits.budget,
             prices=limits.prices,
             pressure=pressure,
             digest_tokens=self._tokenizer.count(plan.fold.text) + MESSAGE_OVERHEAD if plan.fold else 0,
-            never_mask=self._options.never_mask,
         )
         selection = self.policy.select(situation)
         check(situation, selection)
-        return self._decision(conversation, measured, plan, selection, limits.budget.room)
+        decision = self._decision(conversation, measured, plan, selection, limits.budget.room, before)
+        return replace(decision, items=items)
 
-    def _held_masks(self, elements: Sequence[Element], measured: Measured, plan: Plan) -> dict[str, Held]:
-        if not plan.masks:
-            return {}
+    def _standing(
+        self,
+        measured: Measured,
+        plan: Plan,
+        before: Decision | None,
+        *,
+        seen: Collection[str],
+        memory: Mapping[str, float],
+        is_cold: bool,
+    ) -> Standing:
+        masks: Mapping[str, Held] = {}
+        if plan.masks:
+            known = before.items.masks if before is not None and before.items is not None else {}
+            is_known = before is not None and before.plan is plan and len(known) == len(plan.masks)
+            masks = known if is_known else self._held_masks(measured, plan)
+        return Standing(
+            held=plan.held(),
+            seen=seen,
+            memory=memory,
+            is_cold=is_cold,
+            masks=masks,
+            kept=plan.kept(),
+            stale=measured.stale,
+        )
+
+    def _held_masks(self, measured: Measured, plan: Plan) -> dict[str, Held]:
         return {
             fact.id: Held(
                 Form(mask.form),
@@ -136,12 +176,18 @@ class WindowBuilder:
                 mask.kind,
                 mask.bases,
             )
-            for element, fact in zip(elements, measured.facts, strict=True)
+            for element, fact in zip(measured.listing.elements, measured.facts, strict=True)
             if (mask := plan.masks.get(fact.id)) is not None
         }
 
     def _decision(
-        self, conversation: Conversation, measured: Measured, plan: Plan, selection: Selection, room: int
+        self,
+        conversation: Conversation,
+        measured: Measured,
+        plan: Plan,
+        selection: Selection,
+        room: int,
+        before: Decision | None,
     ) -> Decision:
         masks = dict(plan.masks)
         covers: list[str] = []
@@ -156,19 +202,31 @@ class WindowBuilder:
             elif choice.form is Form.ABSENT:
                 absent.add(choice.id)
             elif choice.form is Form.FULL:
-                masks.pop(choice.id, None)
+                if masks:
+                    masks.pop(choice.id, None)
             elif not _stands(masks.get(choice.id), choice):
                 masks[choice.id] = self._mask(conversation.elements[index], fact, choice)
         source = FoldSource(measured.conversation, conversation.elements, measured.facts, room, keeps)
         folded = self._folds.make(source, plan.fold, tuple(covers), selection.reason)
         fold = folded.fold if folded is not None else None
         new_plan = Plan(masks=masks, fold=fold) if masks or fold else EMPTY
-        out = slots(new_plan, measured.ids, frozenset(absent))
-        tokens = sum(self._slot_tokens(slot, conversation, measured) for slot in out)
+        if new_plan == plan:
+            new_plan = plan
+        carried = 0
+        if before is not None and before.plan is new_plan and not absent:
+            carried = _carried(before, measured)
+        if before is not None and carried:
+            start = len(before.items.facts) if before.items is not None else 0
+            fresh = [Slot(index, item, Form.FULL) for index, item in enumerate(measured.ids[start:], start)]
+            out = (*before.slots, *fresh)
+            tokens = before.tokens + sum([fact.tokens for fact in measured.facts[start:]])
+        else:
+            out = tuple(slots(new_plan, measured.ids, frozenset(absent)))
+            tokens = sum([self._slot_tokens(slot, conversation, measured) for slot in out])
         is_new_fold = fold is not None and fold is not plan.fold
         return Decision(
             new_plan,
-            tuple(out),
+            out,
             selection.reason,
             selection.memory,
             tokens,
@@ -202,21 +260,28 @@ class WindowBuilder:
         return self._measurer.masked_tokens(fact, conversation.elements[slot.index], slot.texts)
 
     def render(
-        self, fmt: WireFormat, conversation: Conversation, measured: Measured, decision: Decision, edits: FrameEdits
+        self,
+        fmt: WireFormat,
+        conversation: Conversation,
+        measured: Measured,
+        decision: Decision,
+        edits: FrameEdits,
+        prior: Prior | None = None,
     ) -> Rendered:
         """The outgoing bytes. An item in full goes out with the very bytes it came with."""
         pieces: list[Piece] = []
         entries: list[Entry] = []
         own: list[BodyRow] = []
-        for slot in decision.slots:
+        last = prior.rendered if prior is not None else None
+        if last is not None and decision.carried and len(last.pieces) == decision.carried:
+            pieces, entries, own = [*last.pieces], [*last.entries], [*last.bodies]
+        elements = conversation.elements
+        for slot in decision.slots[len(pieces) :]:
             if slot.index is not None and slot.form is Form.FULL:
-                element = conversation.elements[slot.index]
+                element = elements[slot.index]
                 raw, key = element.raw, element.body_hash
             else:
-                if slot.index is None:
-                    raw = fmt.note(slot.note)
-                else:
-                    raw = fmt.render(conversation.elements[slot.index], slot.texts)
+                raw = fmt.note(slot.note) if slot.index is None else fmt.render(elements[slot.index], slot.texts)
                 key = blake2b(raw, digest_size=16).digest()
                 own.append(BodyRow(key, raw))
             pieces.append(Piece(raw, slot.index))
@@ -224,9 +289,21 @@ class WindowBuilder:
                 Entry(slot.item, int(slot.form), key, self._slot_tokens(slot, conversation, measured), slot.reason)
             )
         frame = fmt.frame(conversation, pieces, edits)
-        body = fmt.encode(conversation, pieces, edits)
-        is_rewritten = bool(own) or len(pieces) != len(conversation.elements)
-        return Rendered(body, frame, tuple(entries), tuple(own), is_rewritten)
+        body = fmt.encode(conversation, pieces, edits, frame)
+        is_rewritten = bool(own) or len(pieces) != len(elements)
+        return Rendered(body, frame, tuple(entries), tuple(own), is_rewritten, tuple(pieces))
+
+
+def _carried(before: Decision, measured: Measured) -> int:
+    """How many slots go on as they were: all of them, where the list only grew and nothing was left out."""
+    items = before.items
+    if items is None:
+        return 0
+    count = len(items.facts)
+    if count > len(measured.ids) or measured.facts[:count] != items.facts:
+        return 0
+    covered = len(before.plan.fold.covers) - 1 if before.plan.fold is not None else 0
+    return len(before.slots) if len(before.slots) == count - covered else 0
 
 
 def _stands(mask: Mask | None, choice: Choice) -> bool:

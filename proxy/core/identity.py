@@ -150,8 +150,8 @@ class Probe:
     excerpts: tuple[str, ...] = ()
 
 
-def probe(conversation: Conversation, tenant: str) -> Probe:
-    """Read a decoded request as identity sees it."""
+def probe(conversation: Conversation, tenant: str, path: Path | None = None) -> Probe:
+    """Read a decoded request as identity sees it. `path`: that of what stands behind its head, where it is known."""
     head, body = conversation.elements[: conversation.head], conversation.elements[conversation.head :]
     head_text = "\n".join(filter(None, (conversation.instructions, *(element.text for element in head))))
     heads = (*range(min(8, len(body))), *range(max(8, len(body) - 4), len(body)))
@@ -166,7 +166,7 @@ def probe(conversation: Conversation, tenant: str) -> Probe:
         head_text=head_text[:400],
         tools_hash=fingerprint(b"tools", conversation.tools) if conversation.has_tools else b"",
         has_tools=conversation.has_tools,
-        path=Path(steps_of(body)),
+        path=Path(steps_of(body)) if path is None else path,
         first_user=users[0] if users else "",
         last_user=users[-1] if users else "",
         excerpts=tuple(_canonical_text(body[i]) for i in heads if body[i].role in ("user", "assistant")),

@@ -34,6 +34,7 @@ class Listing:
     path: Path = field(default_factory=Path)  # of what is behind the head
     joined: tuple[bool, ...] = ()
     pairing: Pairing = field(default_factory=Pairing)
+    size_bytes: int = 0  # of the elements
 
     @property
     def sites(self) -> Mapping[int, CallSite]:
@@ -70,6 +71,7 @@ class Listing:
             path=_extended_path(self.path, elements[self.head :]),
             joined=tuple(joined),
             pairing=pairing,
+            size_bytes=self.size_bytes + sum([len(element.raw) for element in elements[start:]]),
         )
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
 from policies.model import NOT_OFFERED, Budget, Candidate, ExcerptKind, Form, Pressure, Prices, Situation
-from proxy.core.kinds import kind_of
-from proxy.core.model import Element
+from proxy.core.listing import Listing
 
 MIN_STUB_GAIN = 1  # tokens; a stub that saves nothing is not offered
 
@@ -57,55 +56,55 @@ class Standing:
     stale: Collection[str] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Items:
+    """A list's items as a policy sees them, with what they were made from: the next list's are made from these."""
+
+    listing: Listing
+    facts: tuple[Facts, ...]
+    seen: tuple[bool, ...]
+    masks: Mapping[str, Held]
+    stale: Collection[str]
+    candidates: tuple[Candidate, ...]
+
+
+def read_items(
+    listing: Listing,
+    facts: tuple[Facts, ...],
+    standing: Standing,
+    *,
+    never_mask: Sequence[str] = (),
+    known: Items | None = None,
+) -> Items:
+    """The items of a list; those that are in `known` as they are now are taken from there."""
+    seen = tuple([fact.id in standing.seen for fact in facts])
+    candidates: list[Candidate] = []
+    changed: Collection[int] = ()
+    if known is not None and _goes_on(listing, facts, known):
+        candidates = list(known.candidates)
+        changed = _changed(facts, seen, standing, known)
+    for index in (*changed, *range(len(candidates), len(facts))):
+        made = _candidate(listing, facts[index], index, standing, never_mask, is_seen=seen[index])
+        if index < len(candidates):
+            candidates[index] = made
+        else:
+            candidates.append(made)
+    return Items(listing, facts, seen, standing.masks, standing.stale, tuple(candidates))
+
+
 def build(
-    elements: Sequence[Element],
-    facts: Sequence[Facts],
-    groups: Sequence[int],
-    calls: Sequence[int],
+    items: Items,
     standing: Standing,
     *,
     budget: Budget,
     prices: Prices,
     pressure: Pressure | None,
     digest_tokens: int,
-    never_mask: Sequence[str] = (),
 ) -> Situation:
-    """The situation of a request. `groups` and `calls` are parallel to `elements`, as `facts` is."""
-    first_user = next((i for i, e in enumerate(elements) if kind_of(e) == "user"), -1)
-    candidates: list[Candidate] = []
-    seen = standing.seen
-    for index, (element, fact) in enumerate(zip(elements, facts, strict=True)):
-        kind = kind_of(element)
-        is_pinned = kind == "system" or index == first_user
-        is_rule_file = bool(never_mask) and matches_any(fact.argument, never_mask)
-        held = standing.masks.get(fact.id)
-        excerpt, bases = fact.excerpt, fact.bases
-        if held is not None and held.form is Form.EXCERPT:
-            excerpt, bases = held.excerpt, held.bases
-        candidates.append(
-            Candidate(
-                id=fact.id,
-                index=index,
-                group=groups[index],
-                call=calls[index],
-                kind=kind,
-                costs=_costs(fact, held, is_rule_file=is_rule_file),
-                is_pinned=is_pinned,
-                is_seen=fact.id in seen,
-                is_failed=element.is_failed,
-                tool=fact.tool,
-                size_chars=fact.size_chars,
-                text=element.text,
-                source=fact.argument,
-                excerpt=excerpt,
-                bases=bases,
-                is_stale=fact.id in standing.stale,
-                cites=fact.cites,
-            )
-        )
-    last = elements[-1] if elements else None
+    """The situation of a request."""
+    kinds = items.listing.kinds
     return Situation(
-        candidates=tuple(candidates),
+        candidates=items.candidates,
         budget=budget,
         prices=prices,
         held=standing.held,
@@ -113,8 +112,67 @@ def build(
         digest_tokens=digest_tokens,
         pressure=pressure,
         is_cold=standing.is_cold,
-        is_new_turn=last is not None and kind_of(last) == "user",
+        is_new_turn=bool(kinds) and kinds[-1] == "user",
         memory=standing.memory,
+    )
+
+
+def _goes_on(listing: Listing, facts: tuple[Facts, ...], known: Items) -> bool:
+    """Does the list begin with the known one, element for element and group for group?"""
+    count = len(known.facts)
+    old = known.listing
+    return listing is old or (
+        facts[:count] == known.facts
+        and listing.elements[:count] == old.elements
+        and listing.groups[:count] == old.groups
+        and (listing.first_user == old.first_user or old.first_user < 0)
+    )
+
+
+def _changed(facts: tuple[Facts, ...], seen: tuple[bool, ...], standing: Standing, known: Items) -> list[int]:
+    """Indices of known items of which more is known now."""
+    count = len(known.facts)
+    indices: list[int] = []
+    if seen[:count] != known.seen:
+        indices = [index for index, was_seen in enumerate(known.seen) if seen[index] is not was_seen]
+    ids: set[str] = set()
+    if standing.masks is not known.masks:
+        both = standing.masks.keys() | known.masks.keys()
+        ids.update(item for item in both if standing.masks.get(item) != known.masks.get(item))
+    if standing.stale is not known.stale:
+        ids.update(set(standing.stale).symmetric_difference(known.stale))
+    if ids:
+        indices += [index for index, fact in enumerate(known.facts) if fact.id in ids]
+    return indices
+
+
+def _candidate(
+    listing: Listing, fact: Facts, index: int, standing: Standing, never_mask: Sequence[str], *, is_seen: bool
+) -> Candidate:
+    element, kind = listing.elements[index], listing.kinds[index]
+    is_rule_file = bool(never_mask) and matches_any(fact.argument, never_mask)
+    held = standing.masks.get(fact.id)
+    excerpt, bases = fact.excerpt, fact.bases
+    if held is not None and held.form is Form.EXCERPT:
+        excerpt, bases = held.excerpt, held.bases
+    return Candidate(
+        id=fact.id,
+        index=index,
+        group=listing.groups[index],
+        call=listing.calls[index],
+        kind=kind,
+        costs=_costs(fact, held, is_rule_file=is_rule_file),
+        is_pinned=kind == "system" or index == listing.first_user,
+        is_seen=is_seen,
+        is_failed=element.is_failed,
+        tool=fact.tool,
+        size_chars=fact.size_chars,
+        text=element.text,
+        source=fact.argument,
+        excerpt=excerpt,
+        bases=bases,
+        is_stale=fact.id in standing.stale,
+        cites=fact.cites,
     )
 
 

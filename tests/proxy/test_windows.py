@@ -8,7 +8,7 @@ from policies.model import Budget, Form, Pressure
 from proxy.core.identity import item_ids
 from proxy.core.pricing import ModelFacts
 from proxy.turn import whole
-from proxy.windows import Limits
+from proxy.windows import Limits, Prior
 from proxy.wire.base import FrameEdits
 from proxy.wire.chat import ChatFormat
 from tests.support import builders
@@ -31,7 +31,8 @@ async def test_measure_decide_and_render(tmp_path: Path) -> None:
     ids = item_ids("c", conversation.elements)
     measured = await builder.measure(conversation, "c", ids)
     assert measured.tokens == sum(fact.tokens for fact in measured.facts)
-    assert await builder.measure(conversation, "c", ids) == measured
+    assert (await builder.measure(conversation, "c", ids)).facts == measured.facts
+    assert await builder.measure(conversation, "c", ids, Prior(measured)) is measured
     assert measured.new_tokens(ids[1:]) == measured.facts[0].tokens
     offered = [bool(fact.stub_texts) for fact in measured.facts]
     assert offered == [False, False, *[False, True] * 4, False, False, *[False] * 18]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from policies.model import NOT_OFFERED, Budget, Form, Prices, Situation
+from proxy.core.listing import listing_of
 from proxy.core.model import Element
-from proxy.core.situation import Facts, Standing, build, matches_any
+from proxy.core.situation import Facts, Held, Standing, build, matches_any, read_items
 from tests.support import talks
 
 ELEMENTS = [
@@ -17,25 +18,21 @@ ELEMENTS = [
     talks.user("second"),
 ]
 
+STANDING = Standing({"i3": Form.STUB}, {"i0", "i3"}, {"k": 1.0})
+
 
 def ask(elements: list[Element], *, argument: str = "", never_mask: tuple[str, ...] = ()) -> Situation:
-    facts = [
+    facts = facts_of(elements, argument)
+    items = read_items(listing_of(elements, 1), facts, STANDING, never_mask=never_mask)
+    return build(items, STANDING, budget=Budget(1000), prices=Prices(), pressure=None, digest_tokens=7)
+
+
+def facts_of(elements: list[Element], argument: str = "") -> tuple[Facts, ...]:
+    return tuple(
         Facts(f"i{n}", 100, stub_tokens=10, argument=argument if e.kind == "tool_result" else "")
         if e.kind == "tool_result"
         else Facts(f"i{n}", 5)
         for n, e in enumerate(elements)
-    ]
-    return build(
-        elements,
-        facts,
-        list(range(len(elements))),
-        [0] * len(elements),
-        Standing({"i3": Form.STUB}, {"i0", "i3"}, {"k": 1.0}),
-        budget=Budget(1000),
-        prices=Prices(),
-        pressure=None,
-        digest_tokens=7,
-        never_mask=never_mask,
     )
 
 
@@ -68,3 +65,18 @@ def test_only_results_offer_a_stub_and_rule_files_do_not() -> None:
 )
 def test_file_names_are_found_in_arguments(argument: str, is_match: bool) -> None:
     assert matches_any(argument, ("AGENTS.md",)) is is_match
+
+
+def test_items_go_on_from_those_of_the_shorter_list() -> None:
+    """Whatever became known meanwhile: seen, masked, stale, or joined to another group."""
+    late = talks.result("c1", "late")
+    longer = [*ELEMENTS, talks.assistant("noted"), late]
+    first = read_items(listing_of(ELEMENTS, 1), facts_of(ELEMENTS), STANDING)
+    facts = (*first.facts, *facts_of(longer)[len(ELEMENTS) :])
+    later = Standing({}, {"i0", "i1", "i2", "i3"}, {}, masks={"i3": Held(Form.STUB, 8)}, stale=frozenset({"i2"}))
+    for length in (len(ELEMENTS), len(ELEMENTS) + 1, len(longer)):
+        listing = listing_of(longer[:length], 1)
+        grown = read_items(listing, facts[:length], later, known=first)
+        assert grown.candidates == read_items(listing, facts[:length], later).candidates
+        assert grown.candidates[4] is first.candidates[4] or length == len(longer)
+    assert read_items(first.listing, first.facts, STANDING, known=first).candidates == first.candidates
