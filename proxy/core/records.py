@@ -251,6 +251,16 @@ class LinkRow:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkRow:
+    """What an application says of an item after it was written: `pin`, `importance`, …. The newest wins."""
+
+    conversation: str
+    item: str
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class KeyRow:
     """A receipt: content that leads to a branch. `key` is 16 bytes; `kind` one of node, call, text, response."""
 
@@ -287,6 +297,7 @@ class Batch:
     summary_calls: tuple[SummaryCallRow, ...] = ()
     claims: tuple[ClaimRow, ...] = ()
     links: tuple[LinkRow, ...] = ()
+    marks: tuple[MarkRow, ...] = ()
     keys: tuple[KeyRow, ...] = ()
     learned: tuple[LearnedRow, ...] = ()
 

@@ -14,7 +14,9 @@ from proxy.core.records import (
     FoldRow,
     ItemRow,
     LearnedRow,
+    LinkRow,
     Manifest,
+    MarkRow,
     OutcomeRow,
     PlanRow,
     StoredItem,
@@ -74,6 +76,12 @@ class Store(Protocol):
         ...
 
     async def learned(self) -> list[LearnedRow]: ...
+
+    async def marks(self, conversation: str) -> list[MarkRow]:
+        """What applications said of its items."""
+        ...
+
+    async def links(self, conversation: str) -> list[LinkRow]: ...
 
     # -- views ---------------------------------------------------------------------------------
     async def conversations(self, *, tenant: str | None = None, limit: int = 100) -> list[ConversationSummary]: ...

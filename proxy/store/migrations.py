@@ -206,6 +206,14 @@ _COMPACTION = (
 )
 
 
+# What applications say of items after they were written: pins and the like.
+_MARKS = (
+    """CREATE TABLE marks (
+        conversation TEXT NOT NULL, item TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
+        PRIMARY KEY (conversation, item, name)) WITHOUT ROWID""",
+)
+
+
 def _display(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     for statement in _DISPLAY:
@@ -233,6 +241,11 @@ def _compaction(connection: sqlite3.Connection) -> None:
     _add_seals(connection, "summary_calls")
 
 
+def _marks(connection: sqlite3.Connection) -> None:
+    for statement in _MARKS:
+        connection.execute(statement)
+
+
 def _seals(connection: sqlite3.Connection) -> None:
     for statement in _SEALS:
         connection.execute(statement)
@@ -251,7 +264,7 @@ def _add_seals(connection: sqlite3.Connection, table: str) -> None:
         connection.execute(statement.replace("$t", table))
 
 
-MIGRATIONS: tuple[Step, ...] = (_display, _working, _search, _seals, _compaction)
+MIGRATIONS: tuple[Step, ...] = (_display, _working, _search, _seals, _compaction, _marks)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

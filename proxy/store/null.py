@@ -13,7 +13,9 @@ from proxy.core.records import (
     FoldRow,
     ItemRow,
     LearnedRow,
+    LinkRow,
     Manifest,
+    MarkRow,
     OutcomeRow,
     PlanRow,
     StoredItem,
@@ -63,6 +65,12 @@ class NullStore:
         return None
 
     async def learned(self) -> list[LearnedRow]:
+        return []
+
+    async def marks(self, conversation: str) -> list[MarkRow]:
+        return []
+
+    async def links(self, conversation: str) -> list[LinkRow]:
         return []
 
     async def conversations(self, *, tenant: str | None = None, limit: int = 100) -> list[ConversationSummary]:

@@ -18,7 +18,9 @@ from proxy.core.records import (
     FoldRow,
     ItemRow,
     LearnedRow,
+    LinkRow,
     Manifest,
+    MarkRow,
     OutcomeRow,
     PlanRow,
     StoredItem,
@@ -103,6 +105,12 @@ class SqliteStore:
 
     async def learned(self) -> list[LearnedRow]:
         return await self._read(sqlite_reader.learned)
+
+    async def marks(self, conversation: str) -> list[MarkRow]:
+        return await self._read(lambda db: sqlite_reader.marks(db, conversation))
+
+    async def links(self, conversation: str) -> list[LinkRow]:
+        return await self._read(lambda db: sqlite_reader.links(db, conversation))
 
     # -- views ---------------------------------------------------------------------------------
     async def conversations(self, *, tenant: str | None = None, limit: int = 100) -> list[ConversationSummary]:

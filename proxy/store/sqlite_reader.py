@@ -15,6 +15,8 @@ from proxy.core.records import (
     FoldRow,
     ItemRow,
     LearnedRow,
+    LinkRow,
+    MarkRow,
     OutcomeRow,
     PlanRow,
     StoredItem,
@@ -167,6 +169,16 @@ def summary_calls(connection: sqlite3.Connection, conversation: str | None) -> l
 def claim(connection: sqlite3.Connection, name: str) -> tuple[str, float] | None:
     row = connection.execute("SELECT owner, until FROM claims WHERE name = ?", (name,)).fetchone()
     return (row[0], row[1]) if row else None
+
+
+def marks(connection: sqlite3.Connection, conversation: str) -> list[MarkRow]:
+    statement = "SELECT conversation, item, name, value FROM marks WHERE conversation = ? ORDER BY item, name"
+    return [MarkRow(*row) for row in connection.execute(statement, (conversation,))]
+
+
+def links(connection: sqlite3.Connection, conversation: str) -> list[LinkRow]:
+    statement = "SELECT conversation, a, b, type FROM links WHERE conversation = ? ORDER BY a, type, b"
+    return [LinkRow(*row) for row in connection.execute(statement, (conversation,))]
 
 
 def learned(connection: sqlite3.Connection) -> list[LearnedRow]:

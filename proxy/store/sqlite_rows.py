@@ -90,6 +90,11 @@ _CLAIM = _insert(
 )
 _LAST_FOLD = "SELECT summary FROM folds WHERE conversation = ? AND branch = ? ORDER BY seq DESC LIMIT 1"
 _LINK = _insert("links", ("conversation", "a", "b", "type"))
+_MARK = _insert(
+    "marks",
+    ("conversation", "item", "name", "value"),
+    "ON CONFLICT (conversation, item, name) DO UPDATE SET value = excluded.value WHERE value <> excluded.value",
+)
 _NUMBER = _insert("branch_numbers", ("id",))
 _KEY = (
     "INSERT INTO keys (tenant, kind, key, branch) SELECT ?, ?, ?, number FROM branch_numbers WHERE id = ?"
@@ -144,6 +149,7 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     for fold in batch.folds:
         _write_fold(connection, sealer, fold)
     _many(connection, _LINK, batch.links, _link_values)
+    _many(connection, _MARK, batch.marks, _mark_values)
     _many(connection, _NUMBER, tuple({row.branch: row for row in batch.keys}.values()), _number_values)
     _many(connection, _KEY, batch.keys, _key_values)
     _many(connection, _LEARNED, batch.learned, _learned_values)
@@ -262,6 +268,7 @@ _branch_values = _getter(BRANCH_FIELDS)
 _fold_values = _getter(FOLD_FIELDS)
 _claim_values = _getter(("name", "owner", "at", "until"))
 _link_values = _getter(("conversation", "a", "b", "type"))
+_mark_values = _getter(("conversation", "item", "name", "value"))
 _key_values = _getter(("tenant", "kind", "key", "branch"))
 _learned_values = _getter(("upstream", "model", "name", "value"))
 
