@@ -33,6 +33,8 @@ def accept(turn: Turn, row: WindowRow) -> Batch:
             live.plan = plan
             live.plan_id = "" if plan.is_empty else plan_id(turn.placement.branch, encode_plan(plan))
         live.state.memory = dict(turn.decision.memory)
+    if turn.edits.tool:
+        live.state.expand = turn.tool
     live.served = Served(row.id, depth_after(turn.base, row), turn.rendered.entries)
     kept = {entry.item for entry in turn.rendered.entries}.union(plan.fold.covers if plan.fold is not None else ())
     live.state.absent = tuple(item for item in turn.measured.ids if item not in kept)
@@ -48,6 +50,8 @@ def fold_rows(turn: Turn, fold: Fold) -> Batch:
     before = next(i for i, slot in enumerate(turn.decision.slots) if slot.index is None)
     elements = turn.conversation.elements
     steps = [*steps_of(elements[: turn.conversation.head]), *turn.probe.path.steps]
+    if turn.asked is not None:
+        steps = [*turn.measured.listing.steps]
     numbers = groups(elements)
     items, _ = item_rows(
         [elements[i] for i in kept],

@@ -10,7 +10,9 @@ import msgspec
 import structlog
 
 from proxy.core.branches import BranchIndex, BranchView, LastOutcome, Placement, finish, follow
+from proxy.core.hidden import Hidden, restored
 from proxy.core.identity import Path, Probe, Step, decode_step
+from proxy.core.model import Conversation
 from proxy.core.placement import place
 from proxy.core.receipts import Key, keys, new_keys
 from proxy.core.records import Batch, BranchRow, StoredItem
@@ -19,6 +21,7 @@ from proxy.errors import StoreError
 from proxy.recording import Chain, Served, now
 from proxy.store.base import Store
 from proxy.windows import Prior
+from proxy.wire.base import WireFormat
 
 log = structlog.get_logger()
 
@@ -47,6 +50,9 @@ class BranchState(msgspec.Struct, omit_defaults=True):
     fold: str = ""  # summary item of the newest fold that was carried out in the store for this branch
     absent: tuple[str, ...] = ()  # items of the last request that its window left out: seen before, gone since
     is_partial: bool = False  # the provider put items before its lists, or keeps none of its replies
+    expand: str = ""  # the name under which the tool that expands was offered; from then on it stays
+    hidden: tuple[Hidden, ...] = ()  # what replies held that the client did not see
+    importance: dict[str, float] = {}  # how often the model came back for an item
 
 
 _STATE = msgspec.msgpack.Decoder(BranchState)
@@ -75,6 +81,7 @@ class Live:
     unsaved: tuple[Key, ...] = ()  # receipts that no row names yet: a request may be stopped before it is recorded
     is_lost: bool = False  # rows did not reach the disk: the next ones must not build on them
     is_fold_lost: bool = False  # the standing fold was among them
+    hidden: dict[str, bytes] = field(default_factory=dict)  # the items that the client did not see
     prior: Prior | None = None  # what the last request left to spare the next one work; may be gone at any time
 
     @property
@@ -85,6 +92,16 @@ class Live:
             seen.update(self.plan.fold.covers)
         seen.update(self.state.absent)
         return seen
+
+    def restored(
+        self, fmt: WireFormat, conversation: Conversation, ids: Sequence[str]
+    ) -> tuple[Conversation, tuple[str, ...]] | None:
+        """The client's list with what was hidden from it; None when nothing was."""
+        if not self.state.hidden:
+            return None
+        known = {item: fmt.read_element(raw) for item, raw in self.hidden.items()}
+        folded = self.plan.fold.covers if self.plan.fold is not None else ()
+        return restored(conversation, ids, self.state.hidden, known, frozenset(folded))
 
     def lose(self, batch: Batch) -> None:
         """The store did not take this batch."""
@@ -158,6 +175,7 @@ class LiveBranches:
                 live.plan, live.plan_id = parent.plan, parent.plan_id
                 live.served = Served("", 0, parent.served.entries)
                 live.state = msgspec.structs.replace(parent.state, calls=0, fold="")
+                live.hidden = dict(parent.hidden)
             if parent is not None:
                 live.prior = parent.prior
             self._live[name] = live
@@ -247,6 +265,10 @@ class LiveBranches:
             live.plan = decode_plan(plan.data)
             if live.plan.fold is not None and not live.plan.fold.covers:
                 live.plan = covering(live.plan, await self._store.coverage(row.conversation, live.plan.fold.item))
+        hidden = [item for entry in state.hidden for item in entry.items]
+        for item in await self._store.items(row.conversation, hidden) if hidden else ():
+            if (body := await self._store.body(item.row.body)) is not None:
+                live.hidden[item.row.id] = body
         if row.window and (manifest := await self._store.window(row.window)) is not None:
             live.served = Served(row.window, 0, manifest.entries)
         return live

@@ -83,7 +83,7 @@ def settle(
     )
     path, live.path = path_row(placement.branch, live.path, (*live.path.items, *items))
     facts = turn.limits.facts
-    direct_in = turn.limits.billed(turn.measured.tokens + turn.tools_tokens)
+    direct_in = turn.limits.billed(turn.own.measured.tokens + turn.tools_tokens)
     row = _outcome_row(
         turn.exchange,
         End(outcome, end.status, end.error, end.attempts, end.first_byte_ms, end.duration_ms),
@@ -93,7 +93,7 @@ def settle(
         cost(usage, facts)
         if turn.is_as_sent
         else direct_cost(direct_in, turn.limits.billed(_known_tokens(turn)), usage.output, facts),
-        int(window.first_change >= 0 and bool(turn.decision.reason)),
+        int(window.first_change >= 0 and bool(window.reason)),
         tuple(items),
     )
     batches.append(
@@ -118,7 +118,7 @@ def _known_tokens(turn: Turn) -> int:
     known = {entry.item for entry in turn.base.entries}
     if turn.live.plan.fold is not None:
         known.update(turn.live.plan.fold.covers)
-    return sum(fact.tokens for fact in turn.measured.facts if fact.id in known)
+    return sum(fact.tokens for fact in turn.own.measured.facts if fact.id in known)
 
 
 def _estimated(turn: Turn, reply: Reply, is_ok: bool) -> Usage:

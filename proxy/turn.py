@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
 
 from policies.contract import ContractError
 from policies.model import Budget, Pressure, PressureKind
+from proxy.config.sections import ExpandConfig
 from proxy.core.branches import Placement
+from proxy.core.hidden import continued
 from proxy.core.identity import Probe, item_ids, probe
 from proxy.core.kinds import kind_of
-from proxy.core.model import Conversation
+from proxy.core.model import Conversation, Element
 from proxy.core.overflow import Overflow
 from proxy.core.receipts import Key
 from proxy.core.thresholds import TARGET_SHARE
@@ -20,6 +23,7 @@ from proxy.core.window import EMPTY, slots
 from proxy.live import Live, LiveBranches
 from proxy.measuring import Measured
 from proxy.models import ModelBook, ModelLimits
+from proxy.offering import Offering
 from proxy.recording import Served
 from proxy.tokenizer import Tokenizer
 from proxy.windows import Decision, Limits, Prior, Rendered, WindowBuilder
@@ -308,7 +312,16 @@ class Turns:
         return Pressure(kind, max(target, 0), figure)
 
     def _render(self, turn: Turn) -> None:
-        self._offering.apply(turn)
+        offer = self._offering.offer(
+            turn.fmt,
+            turn.conversation,
+            turn.decision.slots,
+            tenant=turn.probe.tenant,
+            before=turn.live.state.expand,
+            is_managed=turn.is_managed,
+        )
+        turn.tool, turn.tool_tokens = offer.name, offer.tokens
+        turn.edits = replace(turn.edits, tool=offer.definition)
         turn.attempt += 1
         turn.window = f"{turn.exchange}-{turn.attempt}"
         turn.rendered = self._builder.render(

@@ -22,20 +22,23 @@ from proxy.recording import (
 )
 from proxy.turn import Turn
 
+TOOL_OFFERED = "the tool that expands is offered from here on"
+
 
 def request_rows(turn: Turn, tenant: str) -> Batch:
     """The request's new items, its path and receipts. Moves the branch's path on in memory."""
-    live, placement, conversation = turn.live, turn.placement, turn.conversation
+    live, placement = turn.live, turn.placement
+    conversation, measured = turn.own.conversation, turn.own.measured
     keys, plans = turn.fresh_keys, tuple[PlanRow, ...]()
     if live.is_lost:
         keys, plans = _forget_rows(turn)
-    elements, ids = conversation.elements, turn.measured.ids
+    elements, ids = conversation.elements, measured.ids
     steps = [*steps_of(elements[: conversation.head]), *turn.probe.path.steps]
     known = frozenset(live.path.items)
     fresh = [i for i, item in enumerate(ids) if item not in known]
     numbers = groups(elements) if fresh else []
     pinned = frozenset(
-        fact.id for fact, element in zip(turn.measured.facts, elements, strict=True) if kind_of(element) == "system"
+        fact.id for fact, element in zip(measured.facts, elements, strict=True) if kind_of(element) == "system"
     )
     items, bodies = item_rows(
         [elements[i] for i in fresh],
@@ -46,7 +49,7 @@ def request_rows(turn: Turn, tenant: str) -> Batch:
         branch=placement.branch,
         exchange=turn.exchange,
         pinned=pinned,
-        sources=[turn.measured.facts[i].argument for i in fresh],
+        sources=[measured.facts[i].argument for i in fresh],
     )
     head = elements[: conversation.head]
     own = item_ids(placement.conversation, [*head, *placement.path.steps])
@@ -94,7 +97,7 @@ def lost_rows(turn: Turn, tenant: str, window: WindowRow) -> tuple[WindowRow, Ba
 
 def _links(turn: Turn, fresh: list[int]) -> tuple[LinkRow, ...]:
     """What each new item answers, and what it draws on."""
-    conversation, measured = turn.placement.conversation, turn.measured
+    conversation, measured = turn.placement.conversation, turn.own.measured
     links = []
     for index in fresh:
         item = measured.ids[index]
@@ -117,9 +120,12 @@ def window_rows(turn: Turn, policy: str) -> tuple[WindowRow, Batch]:
         turn.rendered,
         policy=policy if turn.is_managed else "passthrough",
         reason=turn.decision.reason,
-        tokens_in=turn.measured.tokens + turn.tools_tokens,
+        tokens_in=turn.own.measured.tokens + turn.tools_tokens,
         tokens_out=turn.estimate,
     )
+    if turn.edits.tool and not turn.live.state.expand and turn.base.id:
+        # One more tool stands before everything else: the whole window is written anew.
+        row = replace(row, first_change=0, reason=row.reason or TOOL_OFFERED)
     plans: tuple[PlanRow, ...] = ()
     plan = turn.decision.plan
     if turn.is_managed and not plan.is_empty and plan != turn.live.plan:

@@ -123,11 +123,15 @@ class WindowBuilder:
         memory: Mapping[str, float],
         is_cold: bool = False,
         prior: Prior | None = None,
+        pinned: Collection[str] = frozenset(),
+        importance: Mapping[str, float] | None = None,
+        query: str = "",
     ) -> Decision:
         """Ask the policy and turn its answer into a plan. Raises `ContractError` when it breaks a rule."""
         before = prior.decision if prior is not None else None
         plan = applicable(plan, measured.ids)
         standing = self._standing(measured, plan, before, seen=seen, memory=memory, is_cold=is_cold)
+        standing = replace(standing, pinned=pinned, importance=importance or {}, query=query)
         known = before.items if before is not None else None
         items = read_items(measured.listing, measured.facts, standing, never_mask=self._options.never_mask, known=known)
         situation = build(
@@ -194,7 +198,10 @@ class WindowBuilder:
         keeps: dict[str, tuple[int, ...]] = {}
         absent: set[str] = set()
         for index, (choice, fact) in enumerate(zip(selection.choices, measured.facts, strict=True)):
-            if choice.form is Form.FOLDED:
+            if choice.form is Form.FOLDED and choice.id in conversation.hidden:
+                absent.add(choice.id)  # the fold stands for what the client sends; this goes where its anchor goes
+                masks.pop(choice.id, None)
+            elif choice.form is Form.FOLDED:
                 covers.append(choice.id)
                 masks.pop(choice.id, None)
                 if choice.keep:
@@ -290,7 +297,7 @@ class WindowBuilder:
             )
         frame = fmt.frame(conversation, pieces, edits)
         body = fmt.encode(conversation, pieces, edits, frame)
-        is_rewritten = bool(own) or len(pieces) != len(elements)
+        is_rewritten = bool(own or conversation.hidden or edits.tool) or len(pieces) != len(elements)
         return Rendered(body, frame, tuple(entries), tuple(own), is_rewritten, tuple(pieces))
 
 

@@ -4,6 +4,7 @@ from proxy.config.example import example_toml, settings_table
 from proxy.config.loading import check_serving, load_config
 from proxy.config.sections import (
     Config,
+    ExpandConfig,
     LogConfig,
     ModelConfig,
     OverflowConfig,
@@ -17,6 +18,7 @@ from proxy.config.sections import (
 
 __all__ = [
     "Config",
+    "ExpandConfig",
     "LogConfig",
     "ModelConfig",
     "OverflowConfig",

@@ -128,6 +128,23 @@ class WindowConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpandConfig:
+    """The tool by which the model fetches what was left out of its window. The agent never sees its calls."""
+
+    enabled: bool = setting(True, "Offer it at all.")
+    name: str = setting("ctx_expand", "Its name; where a client has a tool of that name, it is not offered.")
+    offer: str = setting(
+        "with_reduction",
+        "When: with the first window that leaves something out (costs one cache break), or always (costs none).",
+        choices=("with_reduction", "always"),
+    )
+    max_tokens: int = setting(4000, "Most tokens that one call returns; what is left out is named.", low=50)
+    rounds: int = setting(8, "So many times one reply may fetch something before the model is told to go on.", low=1)
+    off_models: tuple[str, ...] = setting((), "Model name patterns that it is not offered to.")
+    off_teams: tuple[str, ...] = setting((), "Tenants, by the beginning of their id, that it is not offered to.")
+
+
+@dataclass(frozen=True, slots=True)
 class ModelConfig:
     """What the operator knows better about models whose name matches a pattern. None leaves it to the built-in data."""
 
@@ -182,6 +199,7 @@ class Config:
     store: StoreConfig = field(default_factory=StoreConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     window: WindowConfig = field(default_factory=WindowConfig)
+    expand: ExpandConfig = field(default_factory=ExpandConfig)
     models: Mapping[str, ModelConfig] = field(default_factory=lambda: MappingProxyType({}))
     responses: ResponsesConfig = field(default_factory=ResponsesConfig)
     overflow: OverflowConfig = field(default_factory=OverflowConfig)
@@ -210,6 +228,7 @@ SECTIONS: Mapping[str, type] = MappingProxyType(
         "policy": PolicyConfig,
         "window": WindowConfig,
         "responses": ResponsesConfig,
+        "expand": ExpandConfig,
         "overflow": OverflowConfig,
         "log": LogConfig,
     }

@@ -54,6 +54,9 @@ class Standing:
     masks: Mapping[str, Held] = field(default_factory=dict)
     kept: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     stale: Collection[str] = ()
+    pinned: Collection[str] = frozenset()  # beyond what is always in full
+    importance: Mapping[str, float] = field(default_factory=dict)
+    query: str = ""  # what is asked about, as literal words
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,6 +69,8 @@ class Items:
     masks: Mapping[str, Held]
     stale: Collection[str]
     candidates: tuple[Candidate, ...]
+    pinned: Collection[str] = frozenset()
+    importance: Mapping[str, float] = field(default_factory=dict)
 
 
 def read_items(
@@ -89,7 +94,16 @@ def read_items(
             candidates[index] = made
         else:
             candidates.append(made)
-    return Items(listing, facts, seen, standing.masks, standing.stale, tuple(candidates))
+    return Items(
+        listing,
+        facts,
+        seen,
+        standing.masks,
+        standing.stale,
+        tuple(candidates),
+        standing.pinned,
+        dict(standing.importance),
+    )
 
 
 def build(
@@ -113,6 +127,7 @@ def build(
         pressure=pressure,
         is_cold=standing.is_cold,
         is_new_turn=bool(kinds) and kinds[-1] == "user",
+        query=standing.query,
         memory=standing.memory,
     )
 
@@ -141,6 +156,11 @@ def _changed(facts: tuple[Facts, ...], seen: tuple[bool, ...], standing: Standin
         ids.update(item for item in both if standing.masks.get(item) != known.masks.get(item))
     if standing.stale is not known.stale:
         ids.update(set(standing.stale).symmetric_difference(known.stale))
+    if standing.pinned != known.pinned:
+        ids.update(set(standing.pinned).symmetric_difference(known.pinned))
+    if standing.importance != known.importance:
+        both = standing.importance.keys() | known.importance.keys()
+        ids.update(item for item in both if standing.importance.get(item) != known.importance.get(item))
     if ids:
         indices += [index for index, fact in enumerate(known.facts) if fact.id in ids]
     return indices
@@ -162,7 +182,7 @@ def _candidate(
         call=listing.calls[index],
         kind=kind,
         costs=_costs(fact, held, is_rule_file=is_rule_file),
-        is_pinned=kind == "system" or index == listing.first_user,
+        is_pinned=kind == "system" or index == listing.first_user or fact.id in standing.pinned,
         is_seen=is_seen,
         is_failed=element.is_failed,
         tool=fact.tool,
@@ -172,6 +192,7 @@ def _candidate(
         excerpt=excerpt,
         bases=bases,
         is_stale=fact.id in standing.stale,
+        importance=standing.importance.get(fact.id, 0.0),
         cites=fact.cites,
     )
 
