@@ -55,7 +55,9 @@ class _Placer:
         if best is None:
             return None
         view = best.view
-        if view.kind == "side" and best.has_last and not best.head and view.parent and not self.side_label:
+        # What a provider sealed when it was asked for a compaction tells of it even under the same instructions.
+        is_other = not best.head or any(step.kind == "opaque" and step.made for step in view.reply)
+        if view.kind == "side" and best.has_last and is_other and view.parent and not self.side_label:
             return self._epoch(view)
         if self.is_subagent and self.hints.scope != view.scope:
             return self._branch_off(best, "subagent", "subagent")

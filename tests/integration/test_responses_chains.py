@@ -1,0 +1,278 @@
+"""Requests behind a previous response: taken over where that is safe, else passed as they came; always recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.builders import long_text
+from tests.support.keeping_provider import Keeper
+from tests.support.records import Records
+from tests.support.serve import Served, served
+from tests.support.session import EAGER, NEVER
+from tests.support.upstream import ScriptedUpstream
+
+TOOLS = [{"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}}]
+OMITTED = "output omitted from history"
+
+
+def post(proxy: Served, input: Any, *, key: str = "sk-one", path: str = "responses", **fields: Any) -> httpx.Response:
+    body = {"model": "scripted-1", "input": input, "tools": TOOLS, **fields}
+    headers = {"authorization": f"Bearer {key}"}
+    return httpx.post(f"{proxy.base_url}/{path}", json=body, headers=headers, timeout=30)
+
+
+def ok(*args: Any, **options: Any) -> httpx.Response:
+    reply = post(*args, **options)
+    assert reply.status_code == 200, reply.text
+    return reply
+
+
+def result(call_id: str, text: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": text}
+
+
+def name_of(reply: httpx.Response) -> str:
+    return str(reply.json()["id"])
+
+
+def conversation(reply: httpx.Response) -> str:
+    return reply.headers["x-undercliff-conversation"]
+
+
+def asks(keeper: Keeper, *ids: str) -> None:
+    """The provider's next replies: one call each."""
+    keeper.answers = []
+    for call_id in ids:
+        keeper.answers.append(keeper.called(call_id, what="tide"))
+
+
+def chain(proxy: Served, keeper: Keeper, **fields: Any) -> list[httpx.Response]:
+    """Two tool calls and a report, each request behind the response before it; then one more question."""
+    asks(keeper, "call_aXb19cdE22", "call_bYc28deF33")
+    replies = [ok(proxy, "read the gauges", **fields)]
+    for item in (result("call_aXb19cdE22", long_text(1)), result("call_bYc28deF33", long_text(2))):
+        replies.append(ok(proxy, [item], previous_response_id=name_of(replies[-1]), **fields))
+    replies.append(ok(proxy, "and now?", previous_response_id=name_of(replies[-1]), **fields))
+    return replies
+
+
+def bodies(up: ScriptedUpstream) -> list[dict[str, Any]]:
+    return [request.json() for request in up.requests]
+
+
+def test_row_34_a_chain_is_one_branch_and_its_lists_are_whole_and_valid() -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        replies = chain(proxy, keeper)
+        sent = bodies(up)
+        # Until there is something to reduce, the provider's own copy does.
+        assert [body.get("previous_response_id") for body in sent] == [None, name_of(replies[0]), None, None]
+        items = sent[3]["input"]
+        assert [item.get("type", item.get("role")) for item in items] == [
+            "user", "reasoning", "function_call", "function_call_output", "reasoning", "function_call",
+            "function_call_output", "reasoning", "message", "user",
+        ]  # fmt: skip
+        assert OMITTED in items[3]["output"] and OMITTED in items[6]["output"]
+        assert all(item["encrypted_content"] for item in items if item.get("type") == "reasoning")
+        assert not keeper.refusals
+        assert len({conversation(reply) for reply in replies}) == 1
+        records = Records(proxy.db)
+        assert len(records.branches(conversation(replies[0]))) == 1
+        texts = records.texts(conversation(replies[0]))
+        assert long_text(1) in texts and long_text(2) in texts and "and now?" in texts
+        assert len(texts) == 12
+        assert [row.verdict for row, _ in records.exchanges(conversation(replies[0]))] == ["new"] + ["continue"] * 3
+
+
+def test_row_34_switched_off_every_byte_passes_and_usage_is_read() -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER, responses__takeover="off") as proxy:
+        replies = chain(proxy, keeper)
+        sent = bodies(up)
+        assert [body.get("previous_response_id") for body in sent[1:]] == [name_of(reply) for reply in replies[:3]]
+        assert sent[1]["input"] == [result("call_aXb19cdE22", long_text(1))]
+        records = Records(proxy.db)
+        rows = records.exchanges(conversation(replies[0]))
+        assert [bool(row.note) for row, _ in rows] == [False, True, True, True]
+        billed = [reply.json()["usage"]["input_tokens"] for reply in replies]
+        assert [outcome.input for _, outcome in rows if outcome] == billed and billed[-1] > 3000
+        assert [outcome.cost_direct == outcome.cost for _, outcome in rows if outcome] == [True] * 4
+        assert len(records.texts(conversation(replies[0]))) == 12
+
+
+def test_row_35_two_requests_behind_one_response_are_two_branches() -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        replies = chain(proxy, keeper)
+        other = ok(proxy, "or rather: why?", previous_response_id=name_of(replies[2]))
+        assert conversation(other) == conversation(replies[0])
+        branches = Records(proxy.db).branches(conversation(other))
+        assert sorted(branch.parent_kind for branch in branches) == ["", "fork"]
+        assert bodies(up)[-1]["input"][:-1] == bodies(up)[-2]["input"][:-1]  # the fork goes on from the same window
+        assert bodies(up)[-1]["input"][-1]["content"] == "or rather: why?"
+        assert not keeper.refusals
+
+
+def test_row_36_a_response_that_nobody_knows_is_the_providers_business() -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        reply = post(proxy, "go on", previous_response_id="resp_of_others")
+        assert reply.status_code == 400 and "resp_of_others" in reply.text and len(up.requests) == 1
+        assert bodies(up)[0]["previous_response_id"] == "resp_of_others" and bodies(up)[0]["input"] == "go on"
+
+
+def test_row_36_a_chain_begun_elsewhere_is_recorded_but_never_taken_over() -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up:
+        first = httpx.post(f"{up.base_url}/responses", json={"model": "m", "input": "begun before"}, timeout=10)
+        with served(up.base_url, policy__options=EAGER) as proxy:
+            asks(keeper, "call_aXb19cdE22")
+            second = ok(proxy, "look it up", previous_response_id=name_of(first))
+            third = ok(proxy, [result("call_aXb19cdE22", long_text(1))], previous_response_id=name_of(second))
+            last = ok(proxy, "and?", previous_response_id=name_of(third))
+            assert bodies(up)[-1]["previous_response_id"] == name_of(third) and bodies(up)[-1]["input"] == "and?"
+            assert conversation(last) == conversation(second)
+            assert Records(proxy.db).learned() == []  # a bill for more than was seen teaches nothing
+    assert not keeper.refusals
+
+
+def test_row_37_new_instructions_are_sent_and_not_inherited() -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        replies = chain(proxy, keeper, instructions="Be kind.")
+        last = ok(proxy, "so?", previous_response_id=name_of(replies[-1]), instructions="Be short.")
+        bare = ok(proxy, "so?", previous_response_id=name_of(last))
+        assert bodies(up)[-3]["instructions"] == "Be kind."
+        assert bodies(up)[-2]["instructions"] == "Be short." and OMITTED in json.dumps(bodies(up)[-2]["input"])
+        assert "instructions" not in bodies(up)[-1] and "Be kind." not in up.requests[-1].body.decode()
+        assert conversation(bare) == conversation(replies[0]) and not keeper.refusals
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"background": True},
+        {"context_management": [{"type": "compaction", "compact_threshold": 90_000}]},
+        {"prompt": {"id": "pmpt_1"}},
+    ],
+)
+def test_what_asks_the_provider_for_more_is_not_taken_over(fields: dict[str, Any]) -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        replies = chain(proxy, keeper)
+        ok(proxy, "so?", previous_response_id=name_of(replies[2]), **fields)
+        assert bodies(up)[-1]["previous_response_id"] == name_of(replies[2]) and bodies(up)[-1]["input"] == "so?"
+
+
+def test_reasoning_that_only_the_provider_holds_keeps_the_chain_there() -> None:
+    keeper = Keeper(seals=False)
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        replies = chain(proxy, keeper)
+        assert [body.get("previous_response_id") for body in bodies(up)[1:]] == [name_of(r) for r in replies[:3]]
+
+
+def test_items_that_the_provider_answered_itself_keep_the_chain_there() -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        asks(keeper, "call_aXb19cdE22")
+        search = {"type": "web_search_call", "id": "ws_0001c41fe2", "status": "completed", "action": {"type": "search"}}
+        keeper.answers[0].insert(1, search)
+        first = ok(proxy, "search")
+        second = ok(proxy, [result("call_aXb19cdE22", long_text(1))], previous_response_id=name_of(first))
+        ok(proxy, "so?", previous_response_id=name_of(second))
+        assert bodies(up)[-1]["previous_response_id"] == name_of(second)
+
+
+def test_a_response_that_was_not_to_be_stored_is_refused_as_it_would_be_without_us() -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        asks(keeper, "call_aXb19cdE22")
+        first = ok(proxy, "look", store=False)
+        reply = post(proxy, [result("call_aXb19cdE22", long_text(1))], previous_response_id=name_of(first))
+        assert reply.status_code == 400 and "not found" in reply.text
+        assert bodies(up)[-1]["previous_response_id"] == name_of(first)
+
+
+def test_a_restart_goes_on_with_the_same_bytes(tmp_path: Path) -> None:
+    keeper, db = Keeper(), tmp_path / "x.db"
+    with ScriptedUpstream(keeper) as up:
+        with served(up.base_url, db, policy__options=EAGER) as proxy:
+            replies = chain(proxy, keeper)
+            ok(proxy, "so?", previous_response_id=name_of(replies[-1]))
+            expected = up.requests[-1].body
+            assert OMITTED.encode() in expected
+        with served(up.base_url, db, policy__options=EAGER) as proxy:
+            last = ok(proxy, "so?", previous_response_id=name_of(replies[-1]))
+            assert up.requests[-1].body == expected
+            assert conversation(last) == conversation(replies[0])
+
+
+def test_row_40_another_key_never_gets_what_stands_behind_a_response() -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        replies = chain(proxy, keeper)
+        stolen = ok(proxy, "so?", key="sk-two", previous_response_id=name_of(replies[2]))
+        assert bodies(up)[-1]["previous_response_id"] == name_of(replies[2]) and bodies(up)[-1]["input"] == "so?"
+        assert conversation(stolen) != conversation(replies[0])
+        assert long_text(1) not in Records(proxy.db).texts(conversation(stolen))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_overflow_behind_a_response_is_answered_with_a_smaller_list(stream: bool) -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=NEVER) as proxy:
+        replies = chain(proxy, keeper)
+        keeper.window = 2000
+        last = ok(proxy, "so?", previous_response_id=name_of(replies[-1]), stream=stream)
+        assert len(keeper.refusals) == 1 and keeper.lists[-1][-1]["content"] == "so?"
+        assert "grew too large" not in last.text and "context_length" not in last.text
+        if stream:
+            data = [line[6:] for line in last.text.splitlines() if line.startswith("data: ")]
+            numbers = [json.loads(text)["sequence_number"] for text in data]
+            assert numbers == list(range(len(numbers)))
+
+
+def test_a_refused_takeover_goes_out_once_more_as_it_came() -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        replies = chain(proxy, keeper)
+        keeper.made.sealed = dict.fromkeys(keeper.made.sealed, "another key now")
+        keeper.made.sealed.clear()
+        keeper.made.reasoning_of["fc_0101c41fe2"] = "rs_of_another_time"
+        keeper._kept[name_of(replies[-1])] = []
+        last = ok(proxy, "so?", previous_response_id=name_of(replies[-1]))
+        assert len(keeper.refusals) == 1 and bodies(up)[-1]["input"] == "so?"
+        again = ok(proxy, "so what?", previous_response_id=name_of(last))
+        assert bodies(up)[-1]["input"] == "so what?" and conversation(again) == conversation(last)
+
+
+def test_a_conversation_at_the_provider_passes_and_is_recorded() -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        for text in ("first", "second"):
+            reply = ok(proxy, text, conversation="conv_1")
+            assert bodies(up)[-1]["input"] == text and bodies(up)[-1]["conversation"] == "conv_1"
+        row, outcome = Records(proxy.db).exchanges(conversation(reply))[-1]
+        assert row.note and outcome and outcome.input == reply.json()["usage"]["input_tokens"]
+        assert "second" in Records(proxy.db).texts(conversation(reply))
+
+
+def test_compaction_is_asked_for_where_only_the_provider_holds_the_list() -> None:
+    keeper = Keeper()
+    settings: dict[str, Any] = {"responses__compact_threshold": True, "models": {"*": {"compact_at": 70_000}}}
+    with ScriptedUpstream(keeper) as up, served(up.base_url, **settings) as proxy:
+        ok(proxy, "first", conversation="conv_1")
+        assert bodies(up)[-1]["context_management"] == [{"type": "compaction", "compact_threshold": 70_000}]
+        ok(proxy, "alone")
+        assert "context_management" not in bodies(up)[-1]
+        theirs = [{"type": "compaction", "compact_threshold": 5000}]
+        ok(proxy, "second", conversation="conv_1", context_management=theirs)
+        assert bodies(up)[-1]["context_management"] == theirs
+        keeper.refuses = "context_management"
+        ok(proxy, "third", conversation="conv_2")
+        assert "context_management" not in bodies(up)[-1] and len(keeper.refusals) == 1
