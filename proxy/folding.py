@@ -79,29 +79,33 @@ class FoldMaker:
         self._render_keep = render_keep
         self._notes: OrderedDict[tuple[str, tuple[str, ...]], Notes] = OrderedDict()
 
-    def make(
-        self,
-        source: FoldSource,
-        old: Fold | None,
-        covers: tuple[str, ...],
-        reason: str,
-        summaries: Mapping[str, str] | None = None,
-    ) -> Folded | None:
-        """The fold that covers those items; the old one while it covers the same.
-
-        `summaries` are texts by `Part.segment`, told in place of what the rules would say.
-        """
+    def make(self, source: FoldSource, old: Fold | None, covers: tuple[str, ...], reason: str) -> Folded | None:
+        """The fold that covers those items; the old one while it covers the same."""
         if not covers:
             return None
         is_same = old is not None and frozenset(old.covers) == frozenset(covers)
-        if old is not None and is_same and source.keeps in ({}, old.keeps) and summaries is None:
+        if old is not None and is_same and source.keeps in ({}, old.keeps):
             return Folded(old, (), source)
-        parts = parts_of(source, covers, old.covers if old is not None else ())
+        parts = tuple(parts_of(source, covers, old.covers if old is not None else ()))
+        return self._folded(source, parts, covers, reason, {})
+
+    def retell(self, folded: Folded, summaries: Mapping[str, str]) -> Folded:
+        """The same fold; `summaries` (texts by `Part.segment`) are told in place of what the rules say."""
+        return self._folded(folded.source, folded.parts, folded.fold.covers, folded.fold.reason, summaries)
+
+    def _folded(
+        self,
+        source: FoldSource,
+        parts: tuple[Part, ...],
+        covers: tuple[str, ...],
+        reason: str,
+        summaries: Mapping[str, str],
+    ) -> Folded:
         notes = [self._noted(source, part) for part in parts]
         calls = sum(line.kind == "call" for noted in notes for line in noted.lines)
         by_model = 0
         for index, part in enumerate(parts):
-            if part.segment and (summary := (summaries or {}).get(part.segment)):
+            if part.segment and (summary := summaries.get(part.segment)):
                 notes[index] = told(notes[index], summary, id=part.item)
                 by_model += 1
         # What the policy reckoned with; more only where it is a small part of the window.
@@ -109,7 +113,7 @@ class FoldMaker:
         later = ids_in(_text_after(source, frozenset(covers)))
         name = self._name(source, covers, self._fit(notes, later, tokens, ""))
         text = "\n".join([self._fit(notes, later, tokens, name), *self._kept(source)])
-        return Folded(Fold(covers, name, text, reason, dict(source.keeps)), tuple(parts), source, by_model)
+        return Folded(Fold(covers, name, text, reason, dict(source.keeps)), parts, source, by_model)
 
     def _name(self, source: FoldSource, covers: Iterable[str], text: str) -> str:
         """The id of a digest item: by what it says and by what it covers."""

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
 
 from policies.contract import ContractError
+from policies.ledger import RENT
 from policies.model import Budget, Pressure, PressureKind
 from proxy.config.sections import ExpandConfig
 from proxy.core.branches import Placement
 from proxy.core.hidden import continued
-from proxy.core.identity import Probe, item_ids, probe
+from proxy.core.identity import Probe, Step, item_ids, probe
 from proxy.core.kinds import kind_of
 from proxy.core.model import Conversation, Element
 from proxy.core.overflow import Overflow
 from proxy.core.receipts import Key
+from proxy.core.recent import answered, of_this_turn
 from proxy.core.thresholds import TARGET_SHARE
 from proxy.core.window import EMPTY, slots
+from proxy.folding import Folded
 from proxy.live import Live, LiveBranches
 from proxy.measuring import Measured
 from proxy.models import ModelBook, ModelLimits
 from proxy.offering import Offering
 from proxy.recording import Served
+from proxy.summaries.book import SummaryBook
+from proxy.telling import Telling
 from proxy.tokenizer import Tokenizer
 from proxy.windows import Decision, Limits, Prior, Rendered, WindowBuilder
 from proxy.wire.base import FrameEdits, WireFormat
@@ -39,6 +44,8 @@ REGROWTH = 1.2
 """After a compaction that did not help, the window must grow by this factor before the next attempt."""
 MIN_COMPACT_THRESHOLD = 1000
 """No provider takes a smaller one."""
+PREPARE_SHARE = 0.85
+"""Summaries are written ahead once a bill is this near to the threshold, or the rent to being due."""
 MIN_OUTPUT = 256
 """A lowered output allowance below this is no answer: then the input shrinks instead."""
 
@@ -76,6 +83,8 @@ class Turn:
     prior: Prior | None = None  # what the branch's last request left
     original: Conversation | None = None  # what came, where `conversation` has also what stands behind it
     asked: Asked | None = None  # the client's own list, where `conversation` has also what was hidden from it
+    before: Served | None = None  # the branch's window before this reply, in its later rounds
+    deferred: Folded | None = None  # a fold that waits for its summaries
     tool: str = ""  # calls of this tool are ours
     tool_tokens: int = 0  # of its definition, where it is in the request
 
@@ -113,6 +122,7 @@ class Turns:
         target_share: float = TARGET_SHARE,
         has_kept_compacted: bool = False,
         expand: ExpandConfig | None = None,
+        book: SummaryBook | None = None,
     ) -> None:
         self._live = live
         self._builder = builder
@@ -121,6 +131,7 @@ class Turns:
         self._asks_usage = asks_usage
         self._target_share = target_share
         self._has_kept_compacted = has_kept_compacted
+        self._telling = Telling(builder, book)
         self._offering = Offering(expand or ExpandConfig(enabled=False), tokenizer)
 
     @property
@@ -206,7 +217,7 @@ class Turns:
         )
         live.state.is_partial = live.state.is_partial or conversation.is_partial or not conversation.is_stored
         if turn.is_managed:
-            turn.decision = self._decide(turn)
+            turn.decision = await self._decide(turn)
         elif self._has_kept_compacted and conversation.is_kept and not live.state.is_suspended:
             marks = turn.limits.thresholds
             turn.edits = replace(turn.edits, compact_threshold=max(MIN_COMPACT_THRESHOLD, int(marks.compact_at)))
@@ -214,15 +225,22 @@ class Turns:
         return turn
 
     async def continued(
-        self, turn: Turn, elements: Sequence[Element], ids: Sequence[str], exchange: str, *, is_last: bool
+        self,
+        turn: Turn,
+        elements: Sequence[Element],
+        ids: Sequence[str],
+        hidden: Sequence[str],
+        exchange: str,
+        *,
+        is_last: bool,
     ) -> Turn:
-        """The next round of a reply: the same request, and behind it what the client does not see.
+        """The next round of a reply: the same request, and behind it what was said and answered unseen.
 
         `is_last`: no tool may be called any more.
         """
         live = turn.live
         asked = turn.own
-        conversation = continued(turn.conversation, elements, ids)
+        conversation = continued(turn.conversation, elements, hidden)
         measured = await self._builder.measure(
             conversation, turn.placement.conversation, (*turn.measured.ids, *ids), live.prior
         )
@@ -233,24 +251,43 @@ class Turns:
             measured=measured,
             asked=asked,
             base=live.served,
+            before=turn.before or turn.base,
             began_under=live.plan_id,
             prior=live.prior,
             attempt=0,
             edits=replace(turn.edits, forbid_calls=is_last),
         )
-        again.decision = self._decide(again) if turn.is_managed else whole(measured)
+        again.decision = await self._decide(again) if turn.is_managed else whole(measured)
         self._render(again)
         return again
 
     def _wants_usage(self, conversation: Conversation) -> bool:
         return self._asks_usage and not conversation.wants_usage and not self._models.refuses_usage
 
-    def _decide(self, turn: Turn) -> Decision:
+    async def _decide(self, turn: Turn) -> Decision:
         calm = self._ask(turn, None)
         pressure = self._pressure(turn, calm)
-        if pressure is None:
-            return calm
-        return self._relieved(turn, calm, pressure) or calm
+        chosen = calm if pressure is None else self._relieved(turn, calm, pressure) or calm
+        if self._telling.is_by_rules or chosen.folded is None:
+            return chosen
+        decision, turn.deferred = await self._telling.tell(
+            chosen,
+            turn.conversation,
+            turn.measured,
+            turn.live,
+            calm=calm,
+            must_shrink=self._expected(turn, whole(turn.measured)) >= turn.limits.thresholds.guard,
+        )
+        return decision
+
+    def foresee(self, turn: Turn) -> Folded | None:
+        """The fold that is near after this reply, as far as it can be told by now; None while none is."""
+        state, marks = turn.live.state, turn.limits.thresholds
+        if state.input >= PREPARE_SHARE * marks.compact_at:
+            return self._ask(turn, self._to(turn, "threshold", marks.target, state.input)).folded
+        if rent := state.memory.get(RENT):
+            return self._ask(turn, None, {**state.memory, RENT: rent / PREPARE_SHARE}).folded
+        return None
 
     def _relieved(self, turn: Turn, calm: Decision, pressure: Pressure) -> Decision | None:
         """The decision under pressure, or None when it would not help; that is remembered."""
@@ -269,7 +306,7 @@ class Turns:
         turn.live.state.futile_at = 0
         return pressed
 
-    def _ask(self, turn: Turn, pressure: Pressure | None) -> Decision:
+    def _ask(self, turn: Turn, pressure: Pressure | None, memory: Mapping[str, float] | None = None) -> Decision:
         live, limits = turn.live, turn.limits
         reply = limits.reply_allowance(turn.conversation.max_output)
         budget = Budget(
@@ -279,11 +316,13 @@ class Turns:
             turn.conversation,
             turn.measured,
             live.plan,
-            live.seen | _answered(turn) if pressure is not None and pressure.kind == "overflow" else live.seen,
+            live.seen | answered(turn.conversation, turn.measured.ids)
+            if pressure is not None and pressure.kind == "overflow"
+            else live.seen,
             Limits(budget, limits.facts.ratios),
             pressure=pressure,
-            memory=live.state.memory,
-            pinned=_of_this_turn(turn.conversation, turn.measured.ids),
+            memory=live.state.memory if memory is None else memory,
+            pinned=of_this_turn(turn.conversation, turn.measured.ids),
             importance=live.state.importance,
             is_cold=bool(live.state.at) and time.time() - live.state.at > COLD_S,
             prior=turn.prior,
@@ -295,10 +334,7 @@ class Turns:
         marks = limits.thresholds
         if not (state.calls or turn.live.seen) or calm.tokens < REGROWTH * state.futile_at:
             return None
-        new = turn.measured.new_tokens(turn.live.seen)
-        expected = state.input + limits.billed(new) if state.input else limits.billed(turn.estimate)
-        if calm.reason or not state.calls:  # smaller already, or a fork: its bill was for its parent's list
-            expected = min(expected, limits.billed(calm.tokens + turn.tools_tokens))
+        expected = self._expected(turn, calm)
         last = turn.conversation.elements[-1]
         is_new_turn = kind_of(last) == "user"
         if turn.placement.kind == "main" and is_new_turn and min(state.input, expected) >= marks.compact_at:
@@ -306,6 +342,15 @@ class Turns:
         if expected >= marks.guard:
             return self._to(turn, "guard", marks.target, expected)
         return None
+
+    def _expected(self, turn: Turn, calm: Decision) -> int:
+        """What this request would be billed: the last bill, and what is new."""
+        state, limits = turn.live.state, turn.limits
+        new = turn.measured.new_tokens(turn.live.seen)
+        expected = state.input + limits.billed(new) if state.input else limits.billed(turn.estimate)
+        if calm.reason or not state.calls:  # smaller already, or a fork: its bill was for its parent's list
+            expected = min(expected, limits.billed(calm.tokens + turn.tools_tokens))
+        return expected
 
     def _to(self, turn: Turn, kind: PressureKind, billed: float, figure: int) -> Pressure:
         target = turn.limits.counted(billed) - turn.tools_tokens
@@ -394,20 +439,9 @@ class Turns:
         self._render(turn)
 
 
-def _of_this_turn(conversation: Conversation, ids: Sequence[str]) -> frozenset[str]:
-    """What was expanded since the user last spoke: it stays in full for as long as the work on that goes on."""
-    if not conversation.hidden:
-        return frozenset()
-    elements = conversation.elements
-    start = max((index for index, element in enumerate(elements) if kind_of(element) == "user"), default=0)
-    return conversation.hidden.intersection(ids[start:])
-
-
-def _answered(turn: Turn) -> set[str]:
-    """Ids of what a model has spoken behind, here or elsewhere: where the whole is refused, that counts as seen."""
-    elements = turn.conversation.elements
-    last = max((index for index, element in enumerate(elements) if kind_of(element) == "assistant"), default=0)
-    return set(turn.measured.ids[:last])
+def ahead_of(turn: Turn) -> list[Element | Step]:
+    """What stands ahead of the reply, as identity numbers it."""
+    return [*turn.conversation.elements[: turn.conversation.head], *turn.placement.path.steps]
 
 
 def whole(measured: Measured) -> Decision:

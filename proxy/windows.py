@@ -241,6 +241,28 @@ class WindowBuilder:
             folded if is_new_fold else None,
         )
 
+    def held(
+        self, conversation: Conversation, measured: Measured, plan: Plan, absent: frozenset[str] = frozenset()
+    ) -> Decision:
+        """The window as the standing plan has it, whatever a policy would say."""
+        plan = applicable(plan, measured.ids)
+        out = tuple(slots(plan, measured.ids, absent))
+        return Decision(plan, out, "", {}, sum(self._slot_tokens(slot, conversation, measured) for slot in out))
+
+    def retold(self, decision: Decision, summaries: Mapping[str, str]) -> Decision:
+        """The same decision, its new fold told in the words of these summaries (by segment)."""
+        if decision.folded is None:
+            return decision
+        folded = self._folds.retell(decision.folded, summaries)
+        fold, old = folded.fold, decision.folded.fold
+        out = tuple(
+            Slot(None, fold.item, Form.FOLDED, note=fold.text, reason=fold.reason) if slot.index is None else slot
+            for slot in decision.slots
+        )
+        tokens = decision.tokens + self._tokenizer.count(fold.text) - self._tokenizer.count(old.text)
+        plan = Plan(masks=decision.plan.masks, fold=fold)
+        return replace(decision, plan=plan, slots=out, tokens=tokens, folded=folded)
+
     def _mask(self, element: Element, fact: Facts, choice: Choice) -> Mask:
         """The texts that stand for an item from now on: fixed at the moment of the choice."""
         form = int(choice.form)

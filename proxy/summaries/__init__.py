@@ -1,0 +1,1 @@
+"""Summaries of history segments by something other than rules: who writes them, whether they are good, what is kept."""

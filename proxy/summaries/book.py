@@ -1,0 +1,87 @@
+"""The summaries that the store has, by segment and summarizer; and where work on missing ones is under way.
+
+Only what is in the store counts, so every replica tells a fold in the same words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable
+from hashlib import blake2b
+
+import structlog
+
+from proxy.errors import StoreError
+from proxy.folding import Folded
+from proxy.store.base import Store
+
+log = structlog.get_logger()
+
+_KEPT = 5_000
+
+
+class SummaryBook:
+    """Texts by segment. `wait_s`: how long a turn waits for work that is under way for its conversation."""
+
+    def __init__(self, store: Store, summarizer: str, version: str, *, wait_s: float = 1.0) -> None:
+        self._store = store
+        self._kind = f"{summarizer}\0{version}"
+        self._wait_s = wait_s
+        self._texts: OrderedDict[str, str] = OrderedDict()
+        self._at_work: dict[str, asyncio.Event] = {}
+
+    def key(self, segment: str) -> str:
+        """What a segment's summary is kept under: its originals, the prompt's version, the summarizer."""
+        return blake2b(f"{segment}\0{self._kind}".encode(), digest_size=16).hexdigest()
+
+    async def find(self, segments: Iterable[str]) -> dict[str, str]:
+        """The summaries that are there, by segment."""
+        found: dict[str, str] = {}
+        for segment in segments:
+            text = await self._find(self.key(segment))
+            if text:
+                found[segment] = text
+        return found
+
+    async def _find(self, key: str) -> str:
+        known = self._texts.get(key)
+        if known is not None:
+            return known
+        try:
+            row = await self._store.summary(key)
+            data = await self._store.body(row.body) if row is not None else None
+        except StoreError as error:
+            log.warning("summaries_not_read", error=str(error))
+            return ""
+        if data is None:
+            return ""
+        text = data.decode("utf-8", "surrogatepass")
+        self._texts[key] = text
+        while len(self._texts) > _KEPT:
+            self._texts.popitem(last=False)
+        return text
+
+    async def of_fold(self, folded: Folded, conversation: str) -> tuple[dict[str, str], bool]:
+        """The summaries for a fold's closed segments, and whether all are there. Waits a little for those under way."""
+        wanted = {part.segment for part in folded.parts if part.segment}
+        found = await self.find(wanted)
+        event = self._at_work.get(conversation)
+        if len(found) < len(wanted) and event is not None:
+            try:
+                async with asyncio.timeout(self._wait_s):
+                    await event.wait()
+            except TimeoutError:
+                log.info("summary_not_waited_for", conversation=conversation, waited_s=self._wait_s)
+            found = await self.find(wanted)
+        return found, len(found) == len(wanted)
+
+    def begin(self, conversation: str) -> bool:
+        """Work on a conversation begins, unless it is under way already."""
+        if conversation in self._at_work:
+            return False
+        self._at_work[conversation] = asyncio.Event()
+        return True
+
+    def end(self, conversation: str) -> None:
+        self._at_work.pop(conversation).set()
