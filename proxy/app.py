@@ -8,7 +8,6 @@ import gc
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import structlog
@@ -19,18 +18,15 @@ from policies.registry import build as build_policy
 from proxy.admin import Admin
 from proxy.auth import Gate, tenant_secret
 from proxy.banner import banner, product_version
+from proxy.compactor import Compactor
+from proxy.compactor import options_of as compactor_options
 from proxy.config import Config, UpstreamConfig
-from proxy.core.excerpts import ExcerptReader
-from proxy.core.forms import kept_segments
 from proxy.core.headers import RawHeaders, header
-from proxy.core.links import LinkReader
-from proxy.core.offers import KeepRenderer, MakeMaker
 from proxy.core.overflow_rules import DEFAULT, Rules
-from proxy.core.staleness import StaleReader
-from proxy.core.subtasks import SubtaskReader
 from proxy.core.urls import join_upstream, split_scope
 from proxy.errors import ConfigError, StoreError, UndercliffError
 from proxy.exchange import Exchanges, Services
+from proxy.expander import Expander
 from proxy.link import BodyTooLargeError, ClientGoneError, ClientLink
 from proxy.listening import Server, close, open_port
 from proxy.live import LiveBranches
@@ -38,10 +34,13 @@ from proxy.logs import configure_logging
 from proxy.models import ModelBook
 from proxy.passthrough import RawRequest, pass_through
 from proxy.prices import PriceBook
+from proxy.readers import MAKERS, RENDER_KEEP
 from proxy.relay import Responder
 from proxy.store.base import Store
 from proxy.store.null import NullStore
 from proxy.store.open import open_store
+from proxy.summaries.book import SummaryBook
+from proxy.summaries.registry import build as build_summarizer
 from proxy.takeover import Chains
 from proxy.tokenizer import Tokenizer
 from proxy.turn import Turns
@@ -49,7 +48,6 @@ from proxy.upstream import Upstream, UpstreamOptions
 from proxy.windows import WindowBuilder, WindowOptions
 from proxy.wire.errors import JSON_HEADERS, api_error
 from proxy.wire.registry import Registry
-from proxy.wire.values import parse_value
 
 SETTLE_S = 3.0
 """Exchanges that the server cut off get so long to leave their rows to the store."""
@@ -62,12 +60,6 @@ log = structlog.get_logger()
 
 GC_THRESHOLDS = (10_000, 20, 20)
 """A long list makes thousands of small objects a request, hardly any of them garbage."""
-
-
-MAKERS: tuple[MakeMaker, ...] = (partial(ExcerptReader, parse_value), StaleReader, SubtaskReader, LinkReader)
-"""Who offers excerpts of a list's items, lossless ones first; see `core.offers`."""
-RENDER_KEEP: KeepRenderer | None = kept_segments
-"""Who writes out the segments that a policy keeps of an item."""
 
 
 @dataclass(slots=True)
@@ -251,6 +243,8 @@ async def build_exchanges(config: Config, store: Store, upstream: Upstream) -> E
     window = config.window
     options = WindowOptions(window.mask_chars, tuple(window.never_mask))
     builder = WindowBuilder(policy_of(config), tokenizer, options, makers=MAKERS, render_keep=RENDER_KEEP)
+    summarizer = build_summarizer(config, upstream, models.limits) if config.store.enabled else None
+    book = SummaryBook(store, summarizer, wait_s=config.compaction.wait_s) if summarizer is not None else None
     turns = Turns(
         live,
         builder,
@@ -259,9 +253,17 @@ async def build_exchanges(config: Config, store: Store, upstream: Upstream) -> E
         asks_usage=config.upstream.ask_usage,
         target_share=window.target_share,
         has_kept_compacted=config.responses.compact_threshold,
+        expand=config.expand if config.store.enabled else None,
+        book=book,
     )
+    compactor = Compactor(summarizer, book, store, turns, compactor_options(config)) if summarizer and book else None
+    expander = Expander(store, tokenizer, config.expand)
     chains = Chains(store, is_on=config.responses.takeover == "safe")
-    return Exchanges(Services(config, store, upstream, live, turns, models, Registry(), rules_of(config), chains))
+    return Exchanges(
+        Services(
+            config, store, upstream, live, turns, models, Registry(), rules_of(config), chains, expander, compactor
+        )
+    )
 
 
 def policy_of(config: Config) -> Policy:

@@ -15,6 +15,7 @@ from hashlib import blake2b
 
 import structlog
 
+from proxy.config import Config
 from proxy.core.identity import item_id
 from proxy.core.records import Batch, BodyRow, ClaimRow, SummaryCallRow, SummaryRow
 from proxy.errors import StoreError
@@ -39,6 +40,12 @@ class CompactorOptions:
     attempts: int = 2
     retry_s: float = 60.0
     regrowth: float = 1.2
+
+
+def options_of(config: Config) -> CompactorOptions:
+    """What `[compaction]` says of drafts and pauses."""
+    section = config.compaction
+    return CompactorOptions(section.deadline_s, section.attempts, section.retry_s)
 
 
 @dataclass(slots=True)
@@ -90,7 +97,8 @@ class Compactor:
     async def after(self, turn: Turn, caller: Caller) -> None:
         """A reply is complete: if the next turn will need summaries, have them written now."""
         conversation = turn.placement.conversation
-        if not turn.is_managed or self._is_pausing(conversation, turn.live.state.input):
+        state = turn.live.state
+        if not turn.is_managed or state.outcome != "ok" or self._is_pausing(conversation, state.input):
             return
         folded = turn.deferred or self._turns.foresee(turn)
         if folded is None:

@@ -18,14 +18,16 @@ from proxy.answer import TOO_LARGE, end_of, give_up_reply, is_overflow, reply_he
 from proxy.attempt import Shown, Verdict, error_text, judge
 from proxy.auth import keys_in
 from proxy.commits import Commits
+from proxy.compactor import Compactor
 from proxy.config import Config
 from proxy.core.headers import RawHeaders, as_mapping, header
-from proxy.core.model import Conversation
+from proxy.core.model import Conversation, Reply
 from proxy.core.overflow import Overflow
 from proxy.core.overflow_rules import Rules
 from proxy.core.records import Batch, ExchangeRow
 from proxy.core.redaction import redact
 from proxy.errors import NotUnderstoodError, UpstreamError
+from proxy.expander import Expander
 from proxy.incoming import read_request
 from proxy.link import ClientLink
 from proxy.live import LiveBranches
@@ -33,17 +35,22 @@ from proxy.models import ModelBook
 from proxy.passthrough import STATUS_OF, RawRequest
 from proxy.recording import merge, now
 from proxy.relay import Opening, Responder, end_late, look, open_reply, relay, say_stopping
-from proxy.settle import End, outcome_only, settle
+from proxy.rounds import Rounds
+from proxy.settle import End, outcome_only, settle, settle_round
 from proxy.store.base import Store
+from proxy.summaries.base import Caller
 from proxy.takeover import STATE_NOTE, Chains
 from proxy.turn import Turn, Turns
 from proxy.turn_rows import request_rows, window_rows
 from proxy.upstream import Upstream
 from proxy.wire.base import ReplyReader, WireFormat
-from proxy.wire.errors import JSON_HEADERS, api_error
+from proxy.wire.errors import JSON_HEADERS, api_error, error_code
 from proxy.wire.registry import Registry
 
 log = structlog.get_logger()
+
+ROUND_HEARTBEAT_S = 15.0
+"""While a later round of a reply is awaited, silence is filled with comments even where that is off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,8 @@ class Services:
     formats: Registry
     rules: Rules
     chains: Chains
+    expander: Expander
+    compactor: Compactor | None = None
 
 
 class Exchanges:
@@ -74,7 +83,9 @@ class Exchanges:
         """Answer one request that carries a conversation."""
         cap = self._services.config.server.max_body_mb * 1024 * 1024
         body, headers = await read_request(request.headers, link, cap)
-        await _Exchange(self._services, request, fmt, body, headers, link, respond).run()
+        exchange = _Exchange(self._services, request, fmt, body, headers, link, respond)
+        await exchange.run()
+        await exchange.prepare()
 
 
 class _Exchange:
@@ -111,6 +122,8 @@ class _Exchange:
         self.is_recorded = False
         self.pending = Batch()  # the request's rows, until the first attempt's go with them in one commit
         self.usage_refused = False
+        self.rounds = Rounds(self.id, services.expander, services.turns)
+        self.held: list[bytes] = []  # of earlier rounds, which the client has not got yet
 
     async def run(self) -> None:
         try:
@@ -128,6 +141,12 @@ class _Exchange:
         finally:
             if self.opening is not None:
                 await self.opening.response.aclose()
+
+    async def prepare(self) -> None:
+        """The client has its answer: get ready what its next turn will need."""
+        if self.services.compactor is not None and self.turn is not None:
+            with self._failing_open("preparing summaries"):
+                await self.services.compactor.after(self.turn, Caller(self.turn.conversation.model, self.headers))
 
     # -- before upstream -----------------------------------------------------------------------
 
@@ -195,16 +214,41 @@ class _Exchange:
 
     async def _converse(self) -> None:
         while True:
+            opening = await self._reach()
+            if opening is None or not await self._answer(opening):
+                return
+            if not await self._next_round(opening):
+                await self._unreachable(UpstreamError("what the model asked for could not be fetched", kind="protocol"))
+                return
+
+    async def _reach(self) -> Opening | None:
+        """The reply to pass on; None when there is none, and the client was told so."""
+        while True:
             self.attempts += 1
             try:
                 opening = await self._send(self._outgoing())
             except UpstreamError as error:
                 await self._unreachable(error)
-                return
+                return None
             if not await self._again(opening):
-                break
+                return opening
             await opening.response.aclose()
-        await self._answer(opening)
+
+    async def _next_round(self, opening: Opening) -> bool:
+        """The reply ended with calls of ours alone: answer them, and have the same reply go on."""
+        turn, said = self.turn, opening.rounds
+        self.held += opening.held
+        await opening.response.aclose()
+        with self._failing_open("expanding"):
+            if turn is not None and said is not None:
+                made = await self.rounds.answer(turn, said.round())
+                self.turn = await self.rounds.follow(turn, made)
+                self.id = self.rounds.id
+                self.is_settled, self.overflowed, self.attempts = False, False, 0
+                row = replace(self._exchange_row(), verdict="expand", items=len(self.turn.conversation.elements))
+                self.pending = merge(made.rows, Batch(exchanges=(row,)))
+                return True
+        return False
 
     def _outgoing(self) -> bytes:
         """The bytes of this attempt, once its manifest is on the way to the store."""
@@ -226,16 +270,23 @@ class _Exchange:
         )
         is_stream = is_stream and response.status < 400
         strip = self.turn is not None and self.turn.edits.ask_usage
-        reader: ReplyReader = self.fmt.reader(is_stream=is_stream, strip_usage=strip)
+        turn = self.turn
+        rounds = None
+        if turn is not None and turn.tool and response.status < 400:
+            rounds = self.rounds.reader(self.fmt, turn, is_stream=is_stream)
+        reader: ReplyReader = rounds or self.fmt.reader(is_stream=is_stream, strip_usage=strip)
         self.opening = opening = open_reply(response, reader, is_stream=is_stream)
+        opening.rounds = rounds
         server = self.services.config.server
         await look(
             opening,
             self.respond,
             lambda: self._start(opening, is_early=True),
             hold_s=server.hold_head_s,
-            heartbeat_s=server.heartbeat_s,
+            heartbeat_s=server.heartbeat_s or (ROUND_HEARTBEAT_S if self.rounds.number > 1 else 0),
         )
+        if response.status < 400 and self.held:
+            opening.held, self.held = [*self.held, *opening.held], []
         return opening
 
     async def _again(self, opening: Opening) -> bool:
@@ -262,6 +313,8 @@ class _Exchange:
             self.usage_refused = True
             self.services.turns.without_usage(turn)
             return True
+        if verdict is Verdict.AS_IT_CAME and self.rounds.number > 1:
+            return False  # the client has a part of the reply: another one cannot stand behind it
         if verdict is Verdict.AS_IT_CAME:
             said = self._clean(error_text(error))
             log.warning("rewrite_refused", exchange=self.id, status=opening.status, error=said)
@@ -300,31 +353,35 @@ class _Exchange:
         self.first_byte = self.first_byte or time.monotonic()
         await self.respond.start(opening.status, reply_head(opening, self.turn, is_early=is_early))
 
-    async def _answer(self, opening: Opening) -> None:
+    async def _answer(self, opening: Opening) -> bool:
+        """Pass the reply on; true when it goes on in another round."""
         if self.overflowed and not opening.reader.has_content and await self._give_up(opening):
-            return
+            return False
         if opening.failure is not None and not self.respond.is_started and opening.error_body is None:
             # Nothing of it has reached the client: it can still be told by a status.
             await self._unreachable(opening.failure)
-            return
+            return False
         if self.respond.is_started and opening.error_body is not None:
             # The head of an earlier attempt is out: the error can only stand in the body.
             self._settle(end_of(opening))
             await self.commits.wait()
-            await end_late(self.respond, self.fmt, error_text(opening.error_body), "upstream_error")
-            return
+            await end_late(self.respond, self.fmt, error_text(opening.error_body), error_code(opening.error_body))
+            return False
         if opening.is_over:
             # Known to its end: of an empty body the head is all that the client waits for.
-            self._settle(end_of(opening))
+            await self._settle_reply(opening)
+        if opening.is_over and opening.wants_more and not self.respond.is_started:
+            return True
         await self._start(opening)
 
         async def before_end() -> None:
-            self._settle(end_of(opening))
+            await self._settle_reply(opening)
             await self.commits.wait()
 
         await relay(opening, self.respond, before_end, heartbeat_s=self.services.config.server.heartbeat_s)
         if opening.failure is not None and opening.reader.at_event_boundary and self.respond.is_event_stream:
             await end_late(self.respond, self.fmt, str(opening.failure), "upstream_closed")
+        return opening.wants_more and opening.failure is None
 
     async def _give_up(self, opening: Opening) -> bool:
         """Twice too large: say so, if that is what it is."""
@@ -349,6 +406,16 @@ class _Exchange:
 
     # -- the record ----------------------------------------------------------------------------
 
+    async def _settle_reply(self, opening: Opening) -> None:
+        """The end of an upstream call. Calls of ours beside the client's own are answered for its next request."""
+        turn, rounds = self.turn, opening.rounds
+        if turn is not None and rounds is not None and not (rounds.wants_more or self.is_settled):
+            with self._failing_open("answering what stays hidden"):
+                said = rounds.round()
+                if said.calls or self.rounds.number > 1:
+                    await self.rounds.answer(turn, said)
+        self._settle(end_of(opening))
+
     def _clean(self, text: str) -> str:
         """`text` for the record: providers repeat the key in their errors."""
         return redact(text, keys_in(self.request.headers))
@@ -370,10 +437,14 @@ class _Exchange:
         with self._failing_open("recording the reply"):
             if self.turn is not None:
                 reply = self.opening.reader.reply() if self.opening is not None else None
-                services = self.services
-                rows = settle(
-                    self.turn, end, reply, self.window_row, self.request.tenant, services.live, services.models
-                )
-                rows = merge(rows, services.chains.remember(self.turn, reply, self.request.tenant))
+                rows = self._settled(self.turn, end, reply)
         rows = rows or outcome_only(self.id, end, self.opening)
         self._submit(replace(rows, exchanges=(*rows.exchanges, *self.commits.unwritten)))
+
+    def _settled(self, turn: Turn, end: End, reply: Reply | None) -> Batch:
+        services, tenant, window = self.services, self.request.tenant, self.window_row
+        if end.outcome == "ok" and reply is not None and self.opening is not None and self.opening.wants_more:
+            return settle_round(turn, end, reply, window, tenant, services.models)
+        kept = tuple(self.rounds.kept)
+        rows = settle(turn, end, reply, window, tenant, services.live, services.models, kept)
+        return merge(rows, services.chains.remember(turn, reply, tenant))

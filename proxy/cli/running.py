@@ -20,6 +20,7 @@ from proxy.core.redaction import redact
 from proxy.core.thresholds import dead_zone
 from proxy.errors import ConfigError
 from proxy.prices import PriceBook
+from proxy.summaries.registry import check as check_summarizer
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML; see config.example.toml.")
@@ -94,6 +95,7 @@ def check(config: Config) -> None:
         DEFAULT.extended(patterns=config.overflow.patterns, vetoes=config.overflow.vetoes)
     except ValueError as error:
         raise ConfigError(str(error), hint="See [overflow] in config.example.toml.") from error
+    check_summarizer(config.compaction)
     _check_thresholds(config)
 
 

@@ -3,6 +3,7 @@
 from proxy.config.example import example_toml, settings_table
 from proxy.config.loading import check_serving, load_config
 from proxy.config.sections import (
+    CompactionConfig,
     Config,
     ExpandConfig,
     LogConfig,
@@ -17,6 +18,7 @@ from proxy.config.sections import (
 )
 
 __all__ = [
+    "CompactionConfig",
     "Config",
     "ExpandConfig",
     "LogConfig",

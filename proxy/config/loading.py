@@ -22,7 +22,7 @@ from proxy.errors import ConfigError
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STORE_SCHEMES = ("sqlite", "postgres", "postgresql")
-_SECRET_KEYS = frozenset({"server.client_keys", "upstream.key_env"})
+_SECRET_KEYS = frozenset({"server.client_keys", "upstream.key_env", "compaction.key_env"})
 
 
 def load_config(
@@ -236,10 +236,12 @@ def _wrong(key: str, value: Any, expected: str, sample: str) -> ConfigError:
 def _resolve(config: Config, environ: Mapping[str, str]) -> Config:
     key = environ.get(config.upstream.key_env, "").strip() if config.upstream.is_managed else ""
     upstream = dataclasses.replace(config.upstream, key=key)
+    own = environ.get(config.compaction.key_env, "").strip() if config.compaction.key_env else ""
+    compaction = dataclasses.replace(config.compaction, key=own)
     keys = tuple(key for text in config.server.client_keys for key in re.split(r"[,\s]+", text.strip()) if key)
     server = dataclasses.replace(config.server, client_keys=keys)
     store = dataclasses.replace(config.store, url=config.store.url or str(_data_folder(environ) / "undercliff.db"))
-    return dataclasses.replace(config, server=server, upstream=upstream, store=store)
+    return dataclasses.replace(config, server=server, upstream=upstream, store=store, compaction=compaction)
 
 
 def _data_folder(environ: Mapping[str, str]) -> Path:
@@ -249,11 +251,12 @@ def _data_folder(environ: Mapping[str, str]) -> Path:
 
 def _check(config: Config) -> None:
     check_base(config.upstream.url)
-    if config.upstream.key_env and not _VARIABLE_NAME.fullmatch(config.upstream.key_env):
-        raise ConfigError(
-            "upstream.key_env must be the name of an environment variable, not a key",
-            hint='Write key_env = "OPENAI_API_KEY" and put the key into that variable.',
-        )
+    for name, variable in (("upstream", config.upstream.key_env), ("compaction", config.compaction.key_env)):
+        if variable and not _VARIABLE_NAME.fullmatch(variable):
+            raise ConfigError(
+                f"{name}.key_env must be the name of an environment variable, not a key",
+                hint='Write key_env = "OPENAI_API_KEY" and put the key into that variable.',
+            )
     _check_store(config.store)
     for name in ("patterns", "vetoes"):
         for pattern in getattr(config.overflow, name):

@@ -122,9 +122,6 @@ class WindowConfig:
     never_mask: tuple[str, ...] = setting(
         ("AGENTS.md", "CLAUDE.md", "SKILL.md"), "File name patterns whose tool results are never reduced."
     )
-    summarizer: str = setting(
-        "digest", "What writes summaries: digest is rule-based and needs no model.", choices=("digest",)
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +139,23 @@ class ExpandConfig:
     rounds: int = setting(8, "So many times one reply may fetch something before the model is told to go on.", low=1)
     off_models: tuple[str, ...] = setting((), "Model name patterns that it is not offered to.")
     off_teams: tuple[str, ...] = setting((), "Tenants, by the beginning of their id, that it is not offered to.")
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionConfig:
+    """What writes the summaries of folded messages. By default rules do, and no model is asked."""
+
+    summarizer: str = setting(
+        "digest", "digest (rules alone), upstream (a model at the provider), or module:function of your own."
+    )
+    model: str = setting("", "The model that summarizes; empty is the conversation's own.")
+    url: str = setting("", "Another provider's base URL for it; empty is the same provider.")
+    key_env: str = setting("", "Environment variable with the key for it; empty is the client's own key.")
+    deadline_s: float = setting(60.0, "Give a summary up after this long.", low=0.1)
+    wait_s: float = setting(1.0, "A turn that comes before its summaries waits this long for them.", low=0)
+    attempts: int = setting(2, "Drafts to ask for before a bad one is given up.", low=1, high=5)
+    retry_s: float = setting(60.0, "First pause after a failure; it doubles with every further one.", low=0)
+    key: str = field(default="", repr=False)  # what the loader found in `key_env`
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,13 +216,14 @@ class Config:
     expand: ExpandConfig = field(default_factory=ExpandConfig)
     models: Mapping[str, ModelConfig] = field(default_factory=lambda: MappingProxyType({}))
     responses: ResponsesConfig = field(default_factory=ResponsesConfig)
+    compaction: CompactionConfig = field(default_factory=CompactionConfig)
     overflow: OverflowConfig = field(default_factory=OverflowConfig)
     log: LogConfig = field(default_factory=LogConfig)
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """Every key we know, for the log to mask."""
-        return tuple(key for key in (*self.server.client_keys, self.upstream.key) if key)
+        return tuple(key for key in (*self.server.client_keys, self.upstream.key, self.compaction.key) if key)
 
     def model(self, name: str) -> ModelConfig:
         """What `[models]` says about a model. Every matching pattern counts; the longer one wins a setting."""
@@ -229,6 +244,7 @@ SECTIONS: Mapping[str, type] = MappingProxyType(
         "window": WindowConfig,
         "responses": ResponsesConfig,
         "expand": ExpandConfig,
+        "compaction": CompactionConfig,
         "overflow": OverflowConfig,
         "log": LogConfig,
     }

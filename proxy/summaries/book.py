@@ -15,6 +15,7 @@ import structlog
 from proxy.errors import StoreError
 from proxy.folding import Folded
 from proxy.store.base import Store
+from proxy.summaries.base import Summarizer
 
 log = structlog.get_logger()
 
@@ -24,9 +25,9 @@ _KEPT = 5_000
 class SummaryBook:
     """Texts by segment. `wait_s`: how long a turn waits for work that is under way for its conversation."""
 
-    def __init__(self, store: Store, summarizer: str, version: str, *, wait_s: float = 1.0) -> None:
+    def __init__(self, store: Store, summarizer: Summarizer, *, wait_s: float = 1.0) -> None:
         self._store = store
-        self._kind = f"{summarizer}\0{version}"
+        self._kind = f"{summarizer.name}\0{summarizer.version}"
         self._wait_s = wait_s
         self._texts: OrderedDict[str, str] = OrderedDict()
         self._at_work: dict[str, asyncio.Event] = {}
