@@ -12,7 +12,7 @@ from proxy.core.headers import RawHeaders, header
 from proxy.core.sse import is_filler
 from proxy.errors import UpstreamError
 from proxy.upstream import UpstreamResponse
-from proxy.wire.base import ReplyReader, WireFormat
+from proxy.wire.base import ExpandReader, ReplyReader, WireFormat
 from proxy.wire.errors import JSON_HEADERS, api_error
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -23,6 +23,8 @@ HOLD_BYTES = 8 * 1024 * 1024
 ERROR_BYTES = 1024 * 1024
 # How long a stream may stay open after its terminal marker.
 AFTER_DONE_S = 2.0
+# The same where another round waits for it: then only the connection would be saved.
+NEXT_ROUND_S = 0.05
 # Answers that never have a body, whatever length they name: a 304 names that of what it did not send.
 BODILESS = frozenset({204, 304})
 HEARTBEAT = b": still waiting for the provider\n\n"
@@ -77,6 +79,12 @@ class Opening:
     is_over: bool = False
     failure: UpstreamError | None = None
     error_body: bytes | None = None
+    rounds: ExpandReader | None = None  # the reader, where the reply may go on in another round
+
+    @property
+    def wants_more(self) -> bool:
+        """Did it end with calls of ours alone? Then nothing of its end is for the client."""
+        return self.rounds is not None and self.rounds.wants_more
 
     @property
     def status(self) -> int:
@@ -203,7 +211,8 @@ async def relay(
             await respond.body(b"".join(pending[: len(pending) - len(kept)]))
             pending = kept
         try:
-            async with asyncio.timeout(AFTER_DONE_S if is_done else heartbeat_s or None):
+            after_done_s = NEXT_ROUND_S if opening.wants_more else AFTER_DONE_S
+            async with asyncio.timeout(after_done_s if is_done else heartbeat_s or None):
                 chunk = await opening.read()
         except TimeoutError:
             if is_done:
@@ -214,7 +223,7 @@ async def relay(
         if chunk:
             pending.append(chunk)
     await before_end()
-    if opening.failure is not None:
+    if opening.failure is not None or opening.wants_more:
         if pending:
             await respond.body(b"".join(pending))
         return

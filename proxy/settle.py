@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proxy.core.branches import LastOutcome, finish
 from proxy.core.grouping import groups
-from proxy.core.identity import Step, emitted, item_ids
-from proxy.core.model import Element, Reply, Usage
+from proxy.core.hidden import anchored
+from proxy.core.identity import emitted, item_ids
+from proxy.core.model import Reply, Usage
 from proxy.core.pricing import cost, direct_cost
 from proxy.core.receipts import new_keys
 from proxy.core.records import Batch, KeyRow, OutcomeRow, WindowRow
@@ -17,7 +19,8 @@ from proxy.live import LiveBranches
 from proxy.models import ModelBook
 from proxy.recording import item_rows, merge, now, path_row
 from proxy.relay import Opening
-from proxy.turn import Turn
+from proxy.rounds import Rounded
+from proxy.turn import Turn, ahead_of
 from proxy.turn_rows import lost_rows
 
 
@@ -47,8 +50,9 @@ def settle(
     tenant: str,
     live_branches: LiveBranches,
     models: ModelBook,
+    rounds: Sequence[Rounded] = (),
 ) -> Batch:
-    """Move the branch on in memory and return the rows that say so."""
+    """Move the branch on in memory and return the rows that say so. `rounds`: what of the reply stayed hidden."""
     live, placement = turn.live, turn.placement
     reply = reply or Reply()
     is_ok = end.outcome == "ok"
@@ -71,7 +75,7 @@ def settle(
     live.state.outcome = end.outcome
     keys = new_keys(view.path, view.sent, view.scope) if steps else ()
     live_branches.finish(live, view, keys)
-    items = item_ids(placement.conversation, reply.elements, before=_before(turn))
+    items = item_ids(placement.conversation, reply.elements, before=ahead_of(turn))
     rows, bodies = item_rows(
         reply.elements,
         items,
@@ -81,6 +85,8 @@ def settle(
         branch=placement.branch,
         exchange=turn.exchange,
     )
+    if is_ok and rounds:
+        batches.append(_hide(turn, rounds, items))
     path, live.path = path_row(placement.branch, live.path, (*live.path.items, *items))
     facts = turn.limits.facts
     direct_in = turn.limits.billed(turn.own.measured.tokens + turn.tools_tokens)
@@ -109,13 +115,38 @@ def settle(
     return merge(*batches)
 
 
-def _before(turn: Turn) -> list[Element | Step]:
-    return [*turn.conversation.elements[: turn.conversation.head], *turn.placement.path.steps]
+def settle_round(turn: Turn, end: End, reply: Reply, window: WindowRow, tenant: str, models: ModelBook) -> Batch:
+    """A round that another one follows: a call of its own for the bill, and no step of the conversation."""
+    live = turn.live
+    usage = reply.usage or _estimated(turn, reply, True)
+    batches: list[Batch] = []
+    if live.is_lost:
+        window, again = lost_rows(turn, tenant, window)
+        batches.append(again)
+    batches += (accept(turn, window), _remember_usage(turn, usage, models))
+    price = cost(usage, turn.limits.facts)
+    is_break = int(window.first_change >= 0 and bool(window.reason))
+    # Without us there would have been one call: the last one stands for it.
+    row = _outcome_row(turn.exchange, end, usage, "tool_calls", price, None if price is None else 0.0, is_break, ())
+    return merge(*batches, Batch(outcomes=(row,), branches=(live.row(tenant),)))
+
+
+def _hide(turn: Turn, rounds: Sequence[Rounded], items: Sequence[str]) -> Batch:
+    """Remember what the client did not see of its reply, and where that stands from now on."""
+    live = turn.live
+    last = turn.own.measured.ids[-1]
+    found = anchored(turn.conversation.wire, [made.spoken for made in rounds], items, last)
+    wanted = {item for entry in found for item in entry.items}
+    for made in rounds:
+        live.hidden.update({item: element.raw for item, element in made.hidden if item in wanted})
+    folded = frozenset(live.plan.fold.covers) if live.plan.fold is not None else frozenset[str]()
+    live.state.hidden = (*(entry for entry in live.state.hidden if entry.anchor not in folded), *found)
+    return rounds[-1].rows
 
 
 def _known_tokens(turn: Turn) -> int:
     """Tokens of the request that were in the branch's last one: what a direct run would find in the cache."""
-    known = {entry.item for entry in turn.base.entries}
+    known = {entry.item for entry in (turn.before or turn.base).entries}
     if turn.live.plan.fold is not None:
         known.update(turn.live.plan.fold.covers)
     return sum(fact.tokens for fact in turn.own.measured.facts if fact.id in known)

@@ -183,13 +183,13 @@ def _gapped(frame: Frame, sources: Sequence[int | None]) -> Frame:
     return Frame(frame.prefix, tuple(gaps), frame.suffix)
 
 
-def continued(conversation: Conversation, elements: Sequence[Element], ids: Sequence[str]) -> Conversation:
-    """The list with more hidden elements behind it: the next round of a reply."""
+def continued(conversation: Conversation, elements: Sequence[Element], hidden: Sequence[str]) -> Conversation:
+    """The list with more elements behind it, of which the client does not see `hidden`: the next round of a reply."""
     frame = conversation.frame
     gaps = (*frame.gaps, *(b"," for _ in elements))
     return replace(
         conversation,
         elements=(*conversation.elements, *elements),
         frame=Frame(frame.prefix, gaps, frame.suffix),
-        hidden=conversation.hidden.union(ids),
+        hidden=conversation.hidden.union(hidden),
     )

@@ -96,8 +96,12 @@ class ExpandReader(ReplyReader, Protocol):
         """What the round that just ended said."""
         ...
 
-    def next_round(self) -> None:
-        """Another upstream call answers; what it says continues the client's reply."""
+    def next_round(self, *, is_last: bool) -> None:
+        """Another upstream call answers; what it says continues the client's reply. After the last one it ends."""
+        ...
+
+    def restart(self) -> None:
+        """This round is asked for once more; the client has got nothing of it."""
         ...
 
 

@@ -66,6 +66,12 @@ def too_large(value: object, message: str) -> bytes:
     )
 
 
+def error_code(body: bytes) -> str:
+    """The provider's own code of an error that can only be told inside a stream."""
+    code = error_fields(load(body)).get("code")
+    return code if isinstance(code, str) and code else "upstream_error"
+
+
 def api_error(message: str, *, code: str, kind: str = "undercliff_error") -> bytes:
     """An error of the proxy's own, in the shape that every SDK reads."""
     return orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})

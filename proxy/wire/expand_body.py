@@ -18,6 +18,7 @@ class ChatExpandBody:
     def __init__(self, name: str, read_element: Callable[[bytes], Element]) -> None:
         self._rounds = ChatRounds(name, read_element)
         self.at_event_boundary = True
+        self._is_last = False
         self._begin()
 
     def _begin(self) -> None:
@@ -36,9 +37,14 @@ class ChatExpandBody:
     def error(self) -> bytes:
         return self._reader.error
 
-    def next_round(self) -> None:
+    def next_round(self, *, is_last: bool = False) -> None:
         """Another upstream call answers."""
         self._rounds.end(without(self._message, self._is_hidden), self._reader.reply())
+        self._is_last = is_last
+        self._begin()
+
+    def restart(self) -> None:
+        """This round is asked for once more."""
         self._begin()
 
     def feed(self, chunk: bytes) -> bytes:
@@ -60,7 +66,11 @@ class ChatExpandBody:
         self._is_hidden = [_is_call_of(call, self._rounds.name) for call in message.get("tool_calls") or ()]
         self._is_cut = choice.get("finish_reason") in CUT
         has_hidden = any(self._is_hidden)
-        self.wants_more = has_hidden and all(self._is_hidden) and not self._is_cut
+        is_ours_alone = has_hidden and all(self._is_hidden) and not self._is_cut
+        if is_ours_alone and self._is_last:
+            self._is_cut = True
+            choice = {**choice, "finish_reason": "stop"}
+        self.wants_more = is_ours_alone and not self._is_last
         if self.wants_more:
             self._rounds.envelope = self._rounds.envelope or {k: document[k] for k in ENVELOPE if k in document}
             return b""

@@ -30,6 +30,8 @@ class ChatExpandStream:
         self._strip_usage = strip_usage
         self.at_event_boundary = True
         self._has_role = False  # the client has its one role
+        self._had_role = False  # it had it before this round
+        self._is_last = False
         self._begin()
 
     def _begin(self) -> None:
@@ -50,9 +52,16 @@ class ChatExpandStream:
     def error(self) -> bytes:
         return self._reader.error
 
-    def next_round(self) -> None:
+    def next_round(self, *, is_last: bool = False) -> None:
         """Another upstream call answers; what it says continues the client's reply."""
         self._rounds.end(self._visible(), self._reader.reply())
+        self._is_last = is_last
+        self._had_role = self._has_role
+        self._begin()
+
+    def restart(self) -> None:
+        """This round is asked for once more."""
+        self._has_role = self._had_role
         self._begin()
 
     def feed(self, chunk: bytes) -> bytes:
@@ -138,8 +147,8 @@ class ChatExpandStream:
             choice = {**choice, key: {**delta, "tool_calls": [*delta.get("tool_calls", ()), *extra]}}
         self._is_cut = finish in CUT
         if self._calls.has_hidden and not self._calls.has_visible and not self._is_cut:
-            self.wants_more = True
-            choice = {**choice, "finish_reason": None}
+            self.wants_more, self._is_cut = not self._is_last, self._is_last
+            choice = {**choice, "finish_reason": "stop" if self._is_last else None}
         return choice
 
     def _kept(self, delta: dict[str, Any]) -> dict[str, Any]:

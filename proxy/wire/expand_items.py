@@ -157,6 +157,7 @@ class ResponsesExpandBody:
         self._rounds = ResponsesRounds(name, read_element)
         self._read_element = read_element
         self.at_event_boundary = True
+        self._is_last = False
         self._begin()
 
     def _begin(self) -> None:
@@ -173,9 +174,14 @@ class ResponsesExpandBody:
     def error(self) -> bytes:
         return self._reader.error
 
-    def next_round(self) -> None:
+    def next_round(self, *, is_last: bool = False) -> None:
         """Another upstream call answers."""
         self._rounds.end(self._reader.reply().usage)
+        self._is_last = is_last
+        self._begin()
+
+    def restart(self) -> None:
+        """This round is asked for once more."""
         self._begin()
 
     def feed(self, chunk: bytes) -> bytes:
@@ -196,8 +202,10 @@ class ResponsesExpandBody:
         self._rounds.take(items, is_cut=is_cut)
         plain = self._rounds.started({"response": document})
         if self._has_hidden and not is_cut and not any(is_waited_for(item, self._name) for item in items):
-            self.wants_more = True
-            return b""
+            if not self._is_last:
+                self.wants_more = True
+                return b""
+            self._rounds.take(items, is_cut=True)
         self.has_content = True
         if self._rounds.number == 1 and not self._has_hidden and plain is not None:
             return body if plain["response"] is document else jsonbytes.dumps(plain["response"])

@@ -30,6 +30,8 @@ class ResponsesExpandStream:
         self._read_element = read_element
         self._sequence = 0  # of the next event that the client gets
         self._index = 0  # of the next output item that the client gets
+        self._mark = (0, 0)
+        self._is_last = False
         self._begin()
 
     def _begin(self) -> None:
@@ -50,9 +52,16 @@ class ResponsesExpandStream:
     def error(self) -> bytes:
         return self._reader.error
 
-    def next_round(self) -> None:
+    def next_round(self, *, is_last: bool = False) -> None:
         """Another upstream call answers; what it says continues the client's reply."""
         self._rounds.end(self._reader.reply().usage)
+        self._is_last = is_last
+        self._mark = (self._sequence, self._index)
+        self._begin()
+
+    def restart(self) -> None:
+        """This round is asked for once more."""
+        self._sequence, self._index = self._mark
         self._begin()
 
     def feed(self, chunk: bytes) -> bytes:
@@ -140,8 +149,10 @@ class ResponsesExpandStream:
         is_cut = kind == "response.incomplete"
         self._rounds.take(items, is_cut=is_cut)
         if self._has_hidden and not is_cut and not any(is_waited_for(item, self._name) for item in items):
-            self.wants_more = True
-            return None
+            if not self._is_last:
+                self.wants_more = True
+                return None
+            self._rounds.take(items, is_cut=True)
         self.has_content = True
         if self._rounds.number == 1 and not self._has_hidden:
             return self._rounds.started(document)

@@ -15,6 +15,9 @@ from proxy.wire.responses import ResponsesFormat
 TOOL = {"type": "function", "function": {"name": "read", "parameters": {}}}
 
 
+TOOL_ITEM = {"type": "function", "name": "read"}
+
+
 def room(**fields: Any) -> str:
     body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": [TOOL], **fields}
     return ChatFormat().decode(json.dumps(body).encode(), {}).tool_room
@@ -47,13 +50,14 @@ def test_room_for_a_tool(fields: dict[str, Any], wanted: str) -> None:
 
 def test_responses_reads_its_own_shapes() -> None:
     def read(**fields: Any) -> Any:
-        body = {"model": "m", "input": "x", "tools": [{"type": "function", "name": "read"}], **fields}
+        body = {"model": "m", "input": [{"role": "user", "content": "x"}], "tools": [TOOL_ITEM], **fields}
         return ResponsesFormat().decode(json.dumps(body).encode(), {})
 
     assert read().tool_room == "open" and read().tool_names == {"read"}
     assert read(text={"format": {"type": "text"}, "verbosity": "low"}).tool_room == "open"
     assert read(text={"verbosity": "low"}).tool_room == "open"
     assert read(text={"format": {"type": "json_schema", "name": "n", "schema": {}}}).tool_room == "closed"
+    assert read(input="x").tool_room == "closed"
     namespace = {"type": "namespace", "name": "ns", "tools": [{"type": "custom", "name": "inner"}]}
     assert read(tools=[namespace]).tool_names == {"ns", "inner"}
 
