@@ -1,0 +1,111 @@
+"""Chooses which segments of an old region stay word for word in the room there is: the heart of the selector. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from policies.history import Histories, History
+from policies.knapsack import Option, solve
+from policies.model import Candidate, Situation
+from policies.reading import Reading
+from policies.scoring import Weights, focus, segment_scores
+from policies.units import state_bonus
+
+HEADER_TOKENS = 12
+"""What an item's header line costs beyond its call's key argument."""
+ARGUMENT_CHARS = 70
+GAP_TOKENS = 2
+COMPLETE_AT = 0.8
+"""An excerpt that costs so much of its item is completed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """Segments to keep by candidate index, each item's score, and the tokens reckoned with."""
+
+    keep: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    scores: Mapping[int, float] = field(default_factory=dict)
+    tokens: int = 0
+
+
+def header_tokens(candidate: Candidate) -> int:
+    """The line over an item's kept segments: id, role or tool, how many lines, the call."""
+    argument = min(ARGUMENT_CHARS, len(candidate.source)) if candidate.kind == "tool_result" else 0
+    return HEADER_TOKENS + -(-argument // 3)
+
+
+class Filler:
+    """Scores with given weights; remembers what it has read, so that a call reads only what is new."""
+
+    def __init__(self, weights: Weights, histories: Histories | None = None) -> None:
+        self.weights = weights
+        self.histories = histories or Histories()
+
+    def fill(self, situation: Situation, indices: Sequence[int], room: int) -> Filling:
+        """What of the items at `indices` stays, in at most `room` tokens by estimate."""
+        if room <= 0 or not indices:
+            return Filling()
+        candidates = situation.candidates
+        history = self.histories.of(candidates)
+        now = focus(history, situation.query)
+        scores = segment_scores(history, indices, self.weights, now, candidates)
+        bonus = state_bonus(history, indices, now)
+        return choose(candidates, history, indices, scores, bonus, room)
+
+
+def choose(
+    candidates: Sequence[Candidate], history: History, indices: Sequence[int], scores: Mapping[int, Sequence[float]],
+    bonus: Mapping[int, float], room: int,
+) -> Filling:  # fmt: skip
+    """The best segments in `room`: one ladder an item, from nothing over more and more lines to the whole."""
+    ladders: list[list[Option]] = []
+    orders: list[list[int]] = []
+    for index in indices:
+        reading = history.readings[index]
+        order = by_density(reading, scores[index])
+        orders.append(order)
+        header = header_tokens(candidates[index])
+        ladders.append(ladder(reading, order, scores[index], header, bonus.get(index, 0.0)))
+    chosen = solve(ladders, room)
+    keep: dict[int, tuple[int, ...]] = {}
+    tokens = 0
+    totals: dict[int, float] = {}
+    for index, option, order in zip(indices, chosen, orders, strict=True):
+        totals[index] = sum(scores[index]) + bonus.get(index, 0.0)
+        if option is not None and option.label:
+            keep[index] = tuple(sorted(order[: option.label]))
+            tokens += option.cost
+    return Filling(keep, totals, tokens)
+
+
+def by_density(reading: Reading, scores: Sequence[float]) -> list[int]:
+    """Segments of one item, best score per token first; ties in their own order."""
+    lines = reading.lines
+    return sorted(range(len(lines)), key=lambda n: (-scores[n] / (lines[n].tokens + 1), n))
+
+
+def ladder(reading: Reading, order: Sequence[int], scores: Sequence[float], header: int, bonus: float) -> list[Option]:
+    """The levels of one item: the best k segments for each k, and at the end the whole, which alone earns the bonus."""
+    whole = max(reading.tokens, sum(line.tokens for line in reading.lines)) + header
+    options = [Option(0, 0.0, 0)]
+    kept = bytearray(len(order) + 2)
+    cost = header
+    value = 0.0
+    runs = 0
+    for count, number in enumerate(order, 1):
+        neighbours = kept[number] + kept[number + 2]
+        kept[number + 1] = 1
+        cost += reading.lines[number].tokens + ((1 - neighbours) * GAP_TOKENS if runs else 0)
+        runs += 1 - neighbours
+        value += scores[number]
+        if cost >= COMPLETE_AT * whole:
+            break
+        options.append(Option(cost, value, count))
+    if order:
+        options.append(Option(whole, sum(scores) + bonus, len(order)))
+    return options
+
+
+def kept_ids(filling: Filling, candidates: Sequence[Candidate]) -> Collection[str]:
+    return [candidates[index].id for index in filling.keep]
