@@ -27,6 +27,9 @@ def check(situation: Situation, selection: Selection) -> None:
     """
     if len(selection.choices) != len(situation.candidates):
         raise ContractError(f"{len(selection.choices)} choices for {len(situation.candidates)} candidates")
+    if selection.is_carried:
+        _check_carried(situation)
+        return
     removed: dict[int, bool] = {}
     for candidate, choice in zip(situation.candidates, selection.choices, strict=True):
         if choice.id != candidate.id:
@@ -35,6 +38,21 @@ def check(situation: Situation, selection: Selection) -> None:
             _check_reduced(candidate, choice.form)
         is_removed = choice.form <= Form.FOLDED
         if removed.setdefault(candidate.group, is_removed) != is_removed:
+            raise ContractError(f"group {candidate.group} is split at item {candidate.id!r}")
+
+
+def _check_carried(situation: Situation) -> None:
+    held = situation.held
+    if not held:
+        return
+    reduced = [c for c in situation.candidates if held.get(c.id, Form.FULL) is not Form.FULL]
+    for candidate in reduced:
+        _check_reduced(candidate, held[candidate.id])
+    removed = {candidate.group for candidate in reduced if held[candidate.id] <= Form.FOLDED}
+    if not removed:
+        return
+    for candidate in situation.candidates:
+        if candidate.group in removed and held.get(candidate.id, Form.FULL) > Form.FOLDED:
             raise ContractError(f"group {candidate.group} is split at item {candidate.id!r}")
 
 

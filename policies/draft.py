@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import overload
 
 from policies.model import NOT_OFFERED, Candidate, Choice, Form, Selection, Situation
 
@@ -25,10 +28,32 @@ class Draft:
 
     def __init__(self, situation: Situation) -> None:
         self.situation = situation
-        self.forms = _held_forms(situation)
+        self.forms, self._is_as_held = _held_forms(situation)
         self._held = tuple(self.forms)
+        self._costs = _costs(situation.candidates, self.forms)
+        self._sum = self._sum_held = sum(self._costs)
         self._reasons: dict[int, str] = {}
         self.edge = last_exchange(situation.candidates)
+        self.keep: dict[int, tuple[int, ...]] = {
+            self._at[item]: keep for item, keep in situation.kept.items() if item in self._at
+        }
+        self._deltas: dict[int, set[int]] = {}  # by index of a base: the deltas that refer to it
+        if Form.EXCERPT in self.forms:
+            for index in [index for index, form in enumerate(self.forms) if form is Form.EXCERPT]:
+                self._refer(index)
+
+    @cached_property
+    def _at(self) -> dict[str, int]:
+        return {candidate.id: candidate.index for candidate in self.situation.candidates}
+
+    @cached_property
+    def _is_loose(self) -> list[bool]:
+        """Which items may leave by the contract, wherever they stand."""
+        return [c.is_seen and not c.is_pinned and c.costs[Form.FOLDED] != NOT_OFFERED for c in self.candidates]
+
+    @cached_property
+    def _groups(self) -> list[range]:
+        return group_ranges(self.candidates)
 
     @property
     def is_changed(self) -> bool:
@@ -40,29 +65,29 @@ class Draft:
 
     def cost(self, index: int) -> int:
         """Tokens of one item in its present form."""
-        return max(0, self.candidates[index].costs[self.forms[index]])
+        return self._costs[index]
 
     @property
     def folded_calls(self) -> int:
         """How many tool results the digest has to name."""
-        return sum(
-            form is Form.FOLDED and candidate.kind == "tool_result"
-            for candidate, form in zip(self.candidates, self.forms, strict=True)
-        )
+        if Form.FOLDED not in self.forms:
+            return 0
+        folded = [index for index, form in enumerate(self.forms) if form is Form.FOLDED]
+        return [self.candidates[index].kind for index in folded].count("tool_result")
 
     @property
     def digest_tokens(self) -> int:
         """Tokens of the digest: the standing one while the fold is as it was, else what a new one may take."""
-        folded = [index for index, form in enumerate(self.forms) if form is Form.FOLDED]
-        if not folded:
+        if Form.FOLDED not in self.forms:
             return 0
+        folded = [index for index, form in enumerate(self.forms) if form is Form.FOLDED]
         is_standing = self.situation.digest_tokens and all(self._held[index] is Form.FOLDED for index in folded)
         return self.situation.digest_tokens if is_standing else digest_allowance(self.folded_calls)
 
     @property
     def tokens(self) -> int:
         """Tokens of the whole window as it stands now."""
-        return sum(self.cost(index) for index in range(len(self.forms))) + self.digest_tokens
+        return self._sum + self.digest_tokens
 
     def changed(self) -> list[int]:
         """Indices of the items whose form differs from the held one."""
@@ -75,43 +100,121 @@ class Draft:
         if candidate.is_pinned or not candidate.is_seen or index >= self.edge:
             return False
         cost = candidate.costs[form]
+        if form is Form.EXCERPT and not self._bases_stand(candidate):
+            return False
         return form < self.forms[index] and cost != NOT_OFFERED and cost < self.cost(index)
 
     def lower(self, index: int, form: Form, reason: str) -> None:
-        self.forms[index] = form
+        """Put an item down to `form`. A delta that refers to it becomes a stub with it, or the fold takes it too."""
+        cost = max(0, self.candidates[index].costs[form])
+        self._sum += cost - self._costs[index]
+        self.forms[index], self._costs[index] = form, cost
         self._reasons[index] = reason
+        if form is Form.EXCERPT:
+            self._refer(index)
+        elif form is not Form.FULL:
+            for delta in self.deltas_on(index):
+                self.lower(delta, Form.STUB, f"referred to {self.candidates[index].id}, which left")
+
+    def deltas_on(self, index: int) -> list[int]:
+        """The deltas in the window that say of some lines that they stand in this item."""
+        if not self._deltas:
+            return []
+        return sorted(delta for delta in self._deltas.get(index, ()) if self.forms[delta] is Form.EXCERPT)
+
+    def without_needed_bases(self, groups: Sequence[range]) -> list[range]:
+        """Those of `groups` that can go together: none of them is referred to by a delta that would stay."""
+        left = list(groups)
+        while True:
+            going = {index for group in left for index in group}
+            kept = [group for group in left if all(going.issuperset(self.deltas_on(index)) for index in group)]
+            if len(kept) == len(left):
+                return kept
+            left = kept
+
+    def _refer(self, index: int) -> None:
+        for base in self.candidates[index].bases:
+            if base in self._at:
+                self._deltas.setdefault(self._at[base], set()).add(index)
+
+    def _bases_stand(self, candidate: Candidate) -> bool:
+        return all(base in self._at and _shows_lines(self.candidates[at := self._at[base]], self.forms[at])
+                   for base in candidate.bases)  # fmt: skip
 
     def reset(self) -> None:
         """Back to the held forms: what was tried is not worth it."""
         self.forms = list(self._held)
+        self._costs, self._sum = _costs(self.candidates, self.forms), self._sum_held
         self._reasons = {}
 
     def groups(self) -> list[range]:
         """Index ranges of the groups, in order."""
-        return group_ranges(self.candidates)
+        return self._groups
 
     def can_fold(self, group: range) -> bool:
         """Is the whole group behind us, seen, unpinned and not folded yet?"""
         if group.stop > self.edge:
             return False
-        for index in group:
-            candidate = self.candidates[index]
-            if candidate.is_pinned or not candidate.is_seen or candidate.costs[Form.FOLDED] == NOT_OFFERED:
-                return False
-        return any(self.forms[index] > Form.FOLDED for index in group)
+        if not all(self._is_loose[group.start : group.stop]):
+            return False
+        if self._deltas and any(
+            self.candidates[d].costs[Form.STUB] == NOT_OFFERED for i in group for d in self.deltas_on(i)
+        ):
+            return False
+        return max(self.forms[group.start : group.stop]) > Form.FOLDED
 
     def fold(self, group: range, reason: str) -> None:
-        for index in group:
+        for index in reversed(group):  # a delta before its base
             if self.forms[index] > Form.FOLDED:
                 self.lower(index, Form.FOLDED, reason)
 
     def finish(self, reason: str, memory: Mapping[str, float] | None = None) -> Selection:
         """The selection. Items that only kept their form say so."""
+        if self._is_as_held and not self.is_changed:
+            # The common case, and it must not cost what the list is long.
+            return Selection(Unchanged(self.candidates, self._held), "", memory or {}, is_carried=True)
         choices = tuple(
-            Choice(candidate.id, form, self._reasons.get(index) or _standing_reason(candidate, form))
+            Choice(
+                candidate.id,
+                form,
+                self._reasons.get(index) or _standing_reason(candidate, form),
+                keep=self.keep.get(index, ()) if form is Form.FOLDED else (),
+            )
             for index, (candidate, form) in enumerate(zip(self.candidates, self.forms, strict=True))
         )
         return Selection(choices, reason if self.is_changed else "", {} if memory is None else memory)
+
+
+class Unchanged(Sequence[Choice]):
+    """The choices of a window that only grew; each is made when it is asked for."""
+
+    def __init__(self, candidates: Sequence[Candidate], forms: Sequence[Form]) -> None:
+        self._candidates = candidates
+        self._forms = forms
+
+    def __len__(self) -> int:
+        return len(self._candidates)
+
+    @overload
+    def __getitem__(self, index: int) -> Choice: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Choice, ...]: ...
+    def __getitem__(self, index: int | slice) -> Choice | tuple[Choice, ...]:
+        if isinstance(index, slice):
+            return tuple(map(_standing_choice, self._candidates[index], self._forms[index]))
+        return _standing_choice(self._candidates[index], self._forms[index])
+
+    def __iter__(self) -> Iterator[Choice]:
+        return map(_standing_choice, self._candidates, self._forms)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _standing_choice(candidate: Candidate, form: Form) -> Choice:
+    return Choice(candidate.id, form, _standing_reason(candidate, form))
 
 
 def last_exchange(candidates: Sequence[Candidate]) -> int:
@@ -126,13 +229,18 @@ def last_exchange(candidates: Sequence[Candidate]) -> int:
 
 def group_ranges(candidates: Sequence[Candidate]) -> list[range]:
     """Index ranges of the groups, in order."""
-    ranges: list[range] = []
-    start = 0
-    for index in range(1, len(candidates) + 1):
-        if index == len(candidates) or candidates[index].group != candidates[start].group:
-            ranges.append(range(start, index))
-            start = index
-    return ranges
+    numbers = [candidate.group for candidate in candidates]
+    starts = [0, *[index for index, (a, b) in enumerate(pairwise(numbers), 1) if a != b]] if numbers else []
+    return [range(start, stop) for start, stop in pairwise((*starts, len(numbers)))]
+
+
+def _costs(candidates: Sequence[Candidate], forms: Sequence[Form]) -> list[int]:
+    return [max(0, candidate.costs[form]) for candidate, form in zip(candidates, forms, strict=True)]
+
+
+def _shows_lines(candidate: Candidate, form: Form) -> bool:
+    """Do the lines stand that a delta finds in this item? A delta keeps those that it is referred to for."""
+    return form is Form.FULL or (form is Form.EXCERPT and candidate.excerpt == "delta")
 
 
 def _standing_reason(candidate: Candidate, form: Form) -> str:
@@ -143,20 +251,58 @@ def _standing_reason(candidate: Candidate, form: Form) -> str:
     return "" if candidate.is_seen else "new"
 
 
-def _held_forms(situation: Situation) -> list[Form]:
-    """The previous forms, as far as the contract still allows them."""
-    forms: list[Form] = []
-    for candidate in situation.candidates:
-        form = situation.held.get(candidate.id, Form.FULL)
-        is_kept = not candidate.is_pinned and candidate.is_seen and candidate.costs[form] != NOT_OFFERED
-        forms.append(form if is_kept else Form.FULL)
-    for group in group_ranges(situation.candidates):
-        # A group that gained a member after it was folded (a late result) must come back whole.
+def _held_forms(situation: Situation) -> tuple[list[Form], bool]:
+    """The previous forms, as far as the contract still allows them, and whether it allows them all."""
+    candidates = situation.candidates
+    forms = [Form.FULL] * len(candidates)
+    if not situation.held:
+        return forms, True
+    at = {candidate.id: candidate.index for candidate in candidates}
+    reduced = sorted([at[item] for item, form in situation.held.items() if item in at and form is not Form.FULL])
+    dropped = 0
+    for index in reduced:
+        candidate = candidates[index]
+        form = situation.held[candidate.id]
+        if not candidate.is_pinned and candidate.is_seen and candidate.costs[form] != NOT_OFFERED:
+            forms[index] = form
+        else:
+            dropped += 1
+    for index in reduced:
+        # What a delta refers to may be gone from the client's list: then the whole text must stand again.
+        if forms[index] is Form.EXCERPT and not all(
+            base in at and _shows_lines(candidates[at[base]], forms[at[base]]) for base in candidates[index].bases
+        ):
+            forms[index] = Form.FULL
+            dropped += 1
+    if _are_groups_whole(candidates, [index for index in reduced if forms[index] <= Form.FOLDED], forms):
+        return forms, not dropped
+    _mend_groups(candidates, forms)
+    return forms, False
+
+
+def _are_groups_whole(candidates: Sequence[Candidate], removed: Sequence[int], forms: Sequence[Form]) -> bool:
+    """Are those items whole groups, each in one form?"""
+    for place, index in enumerate(removed):
+        group, form = candidates[index].group, forms[index]
+        before = removed[place - 1] if place else -1
+        if before != index - 1:
+            if index and candidates[index - 1].group == group:
+                return False
+        elif forms[before] is not form and candidates[before].group == group:
+            return False
+        after = removed[place + 1] if place + 1 < len(removed) else -1
+        if after != index + 1 and index + 1 < len(candidates) and candidates[index + 1].group == group:
+            return False
+    return True
+
+
+def _mend_groups(candidates: Sequence[Candidate], forms: list[Form]) -> None:
+    """A group that gained a member after it was folded (a late result) must come back whole."""
+    for group in group_ranges(candidates):
         removed = [index for index in group if forms[index] <= Form.FOLDED]
         if removed and len(removed) < len(group):
             for index in removed:
                 forms[index] = Form.FULL
         elif len({forms[index] for index in removed}) > 1:
             for index in removed:
-                forms[index] = Form.FOLDED if situation.candidates[index].costs[Form.FOLDED] >= 0 else Form.ABSENT
-    return forms
+                forms[index] = Form.FOLDED if candidates[index].costs[Form.FOLDED] >= 0 else Form.ABSENT

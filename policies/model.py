@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
@@ -129,8 +129,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The whole answer: one choice a candidate, in the same order; `memory` comes back next time."""
+    """The whole answer: one choice a candidate, in the same order; `memory` comes back next time.
 
-    choices: tuple[Choice, ...]
+    `is_carried`: every item keeps the form of the previous window and what is new stands in full, as
+    `choices` say too. It spares work, and need not be said.
+    """
+
+    choices: Sequence[Choice]
     reason: str = ""  # why the window changed, empty when it only grew
     memory: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    is_carried: bool = False

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from proxy.core.grouping import groups
-from proxy.core.identity import item_ids, steps_of
-from proxy.core.kinds import kind_of
+from proxy.core.identity import item_ids
 from proxy.core.links import link_type
 from proxy.core.receipts import Key, new_keys
 from proxy.core.records import Batch, BodyRow, KeyRow, LinkRow, PlanRow, WindowRow
@@ -33,27 +32,20 @@ def request_rows(turn: Turn, tenant: str) -> Batch:
     if live.is_lost:
         keys, plans = _forget_rows(turn)
     elements, ids = conversation.elements, measured.ids
-    steps = [*steps_of(elements[: conversation.head]), *turn.probe.path.steps]
-    known = frozenset(live.path.items)
-    fresh = [i for i, item in enumerate(ids) if item not in known]
-    numbers = groups(elements) if fresh else []
-    pinned = frozenset(
-        fact.id for fact, element in zip(measured.facts, elements, strict=True) if kind_of(element) == "system"
-    )
+    listing = measured.listing
+    fresh = _fresh(ids, live.path.items)
     items, bodies = item_rows(
         [elements[i] for i in fresh],
         [ids[i] for i in fresh],
-        [steps[i] for i in fresh],
-        [numbers[i] for i in fresh],
+        [listing.step(i) for i in fresh],
+        [listing.groups[i] for i in fresh],
         conversation=placement.conversation,
         branch=placement.branch,
         exchange=turn.exchange,
-        pinned=pinned,
+        pinned=frozenset(ids[i] for i in fresh if listing.kinds[i] == "system"),
         sources=[measured.facts[i].argument for i in fresh],
     )
-    head = elements[: conversation.head]
-    own = item_ids(placement.conversation, [*head, *placement.path.steps])
-    row, live.path = path_row(placement.branch, live.path, tuple(own))
+    row, live.path = path_row(placement.branch, live.path, _path_ids(turn))
     live.state.head = conversation.head
     live.state.sent = len(placement.path)
     live.state.kinds = placement.kinds
@@ -67,6 +59,23 @@ def request_rows(turn: Turn, tenant: str) -> Batch:
         keys=tuple(KeyRow(tenant, kind, key, placement.branch) for kind, key in keys),
         links=_links(turn, fresh),
     )
+
+
+def _fresh(ids: Sequence[str], known: Sequence[str]) -> list[int]:
+    """Indices of the ids that are not in `known`."""
+    if ids[: len(known)] == known:
+        return list(range(len(known), len(ids)))
+    old = frozenset(known)
+    return [index for index, item in enumerate(ids) if item not in old]
+
+
+def _path_ids(turn: Turn) -> tuple[str, ...]:
+    """Ids of the branch's path with this request: those of its items, unless the path leaves some out or has more."""
+    head, path = turn.own.conversation.elements[: turn.own.conversation.head], turn.placement.path
+    listing = turn.own.measured.listing
+    if not turn.placement.inherited and [step.hash for step in path.steps] == [s.hash for s in listing.path.steps]:
+        return turn.own.measured.ids
+    return tuple(item_ids(turn.placement.conversation, [*head, *path.steps]))
 
 
 def _forget_rows(turn: Turn) -> tuple[tuple[Key, ...], tuple[PlanRow, ...]]:

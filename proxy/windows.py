@@ -193,6 +193,9 @@ class WindowBuilder:
         room: int,
         before: Decision | None,
     ) -> Decision:
+        if selection.is_carried and not conversation.hidden:
+            out, tokens, carried = self._carried(conversation, measured, plan, before)
+            return Decision(plan, out, "", selection.memory, tokens, carried=carried)
         masks = dict(plan.masks)
         covers: list[str] = []
         keeps: dict[str, tuple[int, ...]] = {}
@@ -220,16 +223,11 @@ class WindowBuilder:
         if new_plan == plan:
             new_plan = plan
         carried = 0
-        if before is not None and before.plan is new_plan and not absent:
-            carried = _carried(before, measured)
-        if before is not None and carried:
-            start = len(before.items.facts) if before.items is not None else 0
-            fresh = [Slot(index, item, Form.FULL) for index, item in enumerate(measured.ids[start:], start)]
-            out = (*before.slots, *fresh)
-            tokens = before.tokens + sum([fact.tokens for fact in measured.facts[start:]])
-        else:
+        if absent:
             out = tuple(slots(new_plan, measured.ids, frozenset(absent)))
             tokens = sum([self._slot_tokens(slot, conversation, measured) for slot in out])
+        else:
+            out, tokens, carried = self._carried(conversation, measured, new_plan, before)
         is_new_fold = fold is not None and fold is not plan.fold
         return Decision(
             new_plan,
@@ -239,7 +237,21 @@ class WindowBuilder:
             tokens,
             is_new_fold,
             folded if is_new_fold else None,
+            carried=carried,
         )
+
+    def _carried(
+        self, conversation: Conversation, measured: Measured, plan: Plan, before: Decision | None
+    ) -> tuple[tuple[Slot, ...], int, int]:
+        """The slots of a plan, their tokens, and how many of them are those of the decision before."""
+        count = _carried(before, measured) if before is not None and before.plan is plan else 0
+        if before is None or before.items is None or not count:
+            out = tuple(slots(plan, measured.ids))
+            return out, sum([self._slot_tokens(slot, conversation, measured) for slot in out]), 0
+        start = len(before.items.facts)
+        fresh = [Slot(index, item, Form.FULL) for index, item in enumerate(measured.ids[start:], start)]
+        tokens = sum([fact.tokens for fact in measured.facts[start:]])
+        return (*before.slots, *fresh), before.tokens + tokens, count
 
     def held(
         self, conversation: Conversation, measured: Measured, plan: Plan, absent: frozenset[str] = frozenset()
@@ -329,7 +341,8 @@ def _carried(before: Decision, measured: Measured) -> int:
     if items is None:
         return 0
     count = len(items.facts)
-    if count > len(measured.ids) or measured.facts[:count] != items.facts:
+    # The very elements: a client may spell one anew, and its bytes go out as they came.
+    if measured.facts[:count] != items.facts or measured.listing.elements[:count] != items.listing.elements:
         return 0
     covered = len(before.plan.fold.covers) - 1 if before.plan.fold is not None else 0
     return len(before.slots) if len(before.slots) == count - covered else 0

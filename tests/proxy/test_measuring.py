@@ -22,7 +22,7 @@ MESSAGES = [builders.system(), builders.user("read"), *builders.steps(3, 2000), 
 
 
 class FirstLines:
-    """Offers the first forty characters of a result, and says that the result before it is stale."""
+    """Offers the beginning of a result, and says that the result before it is stale."""
 
     def __init__(self) -> None:
         self.results: list[str] = []
@@ -32,7 +32,7 @@ class FirstLines:
             return None
         stale = tuple(self.results[-1:])
         self.results.append(item.id)
-        short = item.element.texts[0][:40]
+        short = item.element.texts[0][:900]
         return Note(Offer("lines", (short,), bases=("base",)), cites=stale, stale=stale)
 
 
