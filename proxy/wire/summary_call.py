@@ -26,7 +26,8 @@ class SummaryReply:
 
 def summary_request(model: str, instruction: str, record: str) -> bytes:
     """No tools, no stream, no options that some provider might refuse."""
-    messages = [{"role": "system", "content": instruction}, {"role": "user", "content": record}]
+    clean = record.encode("utf-8", "replace").decode()  # half a surrogate pair is no text to any model
+    messages = [{"role": "system", "content": instruction}, {"role": "user", "content": clean}]
     return orjson.dumps({"model": model, "messages": messages, "stream": False})
 
 

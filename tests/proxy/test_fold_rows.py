@@ -58,22 +58,3 @@ async def test_a_late_result_never_overwrites_a_newer_plan(tmp_path: Path) -> No
     live.plan_id, standing = "moved on by another request", live.plan
     assert accept(slow, window) == Batch()
     assert live.plan is standing and live.plan_id == "moved on by another request"
-
-
-async def test_a_fork_gets_a_view_of_its_own(tmp_path: Path) -> None:
-    """It begins with its parent's fold where that still fits, and records it for itself; an edited past has none."""
-    made = bench(tmp_path, window=2000)
-    talk = [builders.system(), builders.user("start")]
-    for _ in range(20):
-        if await grown(made, talk, 1):
-            break
-    folded = await made.begin(talk)
-    made.end(folded, bill=900)
-    assert folded.decision.plan.fold is not None
-    fork = await made.begin([*talk[:-1], builders.user("something else")])
-    assert fork.placement.branch != folded.placement.branch
-    assert fork.decision.plan.fold == folded.decision.plan.fold
-    (row,) = made.end(fork, bill=900).folds
-    assert row.trigger.startswith("with the fork: ") and row.follows == "" and row.branch == fork.placement.branch
-    edited = await made.begin([*talk[:3], builders.user("another past"), builders.assistant("ok"), builders.user("?")])
-    assert edited.decision.plan.fold is None
