@@ -12,12 +12,13 @@ from typing import Any, cast, get_type_hints
 from policies.contract import Policy
 from policies.last_n import LastN
 from policies.passthrough import Passthrough
+from policies.selector import Greedy, Selector
 from policies.sticky import Sticky
 
 ENTRY_POINT_GROUP = "undercliff.policies"
 DEFAULT = Sticky.name
 
-_BUILT_IN: dict[str, type[Policy]] = {policy.name: policy for policy in (Sticky, LastN, Passthrough)}
+_BUILT_IN: dict[str, type[Policy]] = {policy.name: policy for policy in (Sticky, Selector, Greedy, LastN, Passthrough)}
 
 
 class PolicyError(ValueError):

@@ -3,6 +3,8 @@
 UndercliffError
 ├── ConfigError      the operator's settings: names the key, its value and what to do
 ├── NotUnderstoodError    a request body that no wire format can read: the request is passed through
+├── BudgetError      what must stay in a window is larger than the budget
+├── InputError       an argument of the library that cannot be meant: names it, its value and what to give
 ├── NotFoundError    an id that leads nowhere, or to more than one thing
 ├── StoreError       the database cannot be read or written: requests go on, the gap is recorded
 └── UpstreamError    the provider could not be reached or broke off
@@ -25,6 +27,18 @@ class ConfigError(UndercliffError):
 
 class NotUnderstoodError(UndercliffError):
     """A body that is not this wire format's request."""
+
+
+class BudgetError(UndercliffError):
+    """A window cannot be made: `needed` tokens must stay, and the budget is smaller."""
+
+    def __init__(self, message: str, *, needed: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.needed = needed
+
+
+class InputError(UndercliffError, ValueError):
+    """A value that a library call cannot work with."""
 
 
 class NotFoundError(UndercliffError):

@@ -6,6 +6,8 @@ Leans to finding too much: a quote too many costs a line, a lost rule costs the 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 MAX_SENTENCE = 500
 MAX_SCANNED = 60_000
@@ -103,3 +105,27 @@ def _clause(sentence: str, position: int) -> str:
     if end < len(sentence):
         end = max(sentence.rfind(" ", start, end), position + 1)
     return sentence[start:end]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule in the user's own words, and the message that holds it."""
+
+    quote: str
+    message: str  # id
+
+
+def unshown_rules(messages: Iterable[tuple[str, str]], shown: str) -> list[Rule]:
+    """The rules of user messages, given as (id, text), that stand nowhere word for word in what is `shown`."""
+    found: dict[str, Rule] = {}
+    for message, text in messages:
+        for quote in find_constraints(text):
+            if quote not in shown:
+                found.setdefault(quote, Rule(quote, message))
+    return list(found.values())
+
+
+def rules_note(rules: Sequence[Rule]) -> str:
+    """The rules as a text of their own, each with the id of its message."""
+    lines = [f'- "{rule.quote}" (message {rule.message})' for rule in rules]
+    return "\n".join(["[Rules in the user's own words, from messages that are not shown whole]", *lines])

@@ -1,7 +1,7 @@
 """What makers of shorter texts are told of a list, and what they say of it: deltas, excerpts, stale marks, citations.
 
 How to add one: write a class with `read` in a core module of its own, and name it in
-`app.MAKERS`. Of several offers for one item the first maker's is taken,
+`readers.MAKERS`. Of several offers for one item the first maker's is taken,
 so lossless ones come first. One object reads one list from its start, every item once, in order; it
 is kept while the list only grows and made anew when it does not. So `read` may remember what it
 needs of earlier items, and must depend on nothing but the items read so far. Nothing is offered

@@ -63,7 +63,7 @@ def test_options_reach_the_policy() -> None:
     ("name", "options", "message"),
     [
         ("stiky", {}, "Unknown policy 'stiky'. Did you mean 'sticky'?"),
-        ("zzz", {}, "Unknown policy 'zzz'. Known: last_n, passthrough, sticky."),
+        ("zzz", {}, "Unknown policy 'zzz'. Known: greedy, last_n, passthrough, selector, sticky."),
         ("sticky", {"mask_att": 1}, "Policy 'sticky' has no option 'mask_att'. Did you mean 'mask_at'?"),
         ("sticky", {"mask_at": "many"}, "Option 'mask_at' of policy 'sticky' must be a whole number, not 'many'."),
         ("sticky", {"keep": True}, "Option 'keep' of policy 'sticky' must be a whole number, not True."),

@@ -1,0 +1,1 @@
+"""The selector and the store as a library: `facade` is what users import, `writing` adds, `asking` makes windows."""
