@@ -198,7 +198,7 @@ async def gather(store: Store, prefix: str, view: View, branch: str = "") -> Sho
         view=view,
         branch=chosen,
         branches=tuple(_copy(BranchLine, row) for row in branches),
-        items=tuple([await _item_line(store, item, reduced.get(item.row.origin or item.row.id)) for item in items]),
+        items=tuple([await item_line(store, item, reduced.get(item.row.origin or item.row.id)) for item in items]),
         folds=tuple(_copy(FoldLine, row) for row in folds if not chosen or row.branch == chosen),
     )
 
@@ -222,7 +222,8 @@ async def _reduced(store: Store, branches: Sequence[BranchRow], branch: str) -> 
     return {entry.item: entry for entry in entries if entry.form != Form.FULL}
 
 
-async def _item_line(store: Store, item: StoredItem, entry: Entry | None = None) -> ItemLine:
+async def item_line(store: Store, item: StoredItem, entry: Entry | None = None) -> ItemLine:
+    """One line, with the text as `entry` sent it, else the original's."""
     row = item.row
     data = (item.data if entry is None else b"") or await store.body(row.body if entry is None else entry.body) or b""
     return ItemLine(

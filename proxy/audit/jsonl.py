@@ -90,6 +90,7 @@ def _rows(
             yield _line("state", table=table, row={name: _state_value(value) for name, value in values.items()})
     yield _line("end", id=chain.id, sha256=state.digest.hexdigest())
     state.chains += 1
+    state.after = chain.number
     state.open = None
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from proxy.banner import product_version
+from proxy.cli.auditing import backup, forget, verify
+from proxy.cli.exporting import export, import_
 from proxy.cli.running import check_config, demo, serve, version
-from proxy.cli.viewing import conversations, expand, show, window
+from proxy.cli.viewing import conversations, expand, missing, show, window
 from proxy.errors import UndercliffError
 
 app = typer.Typer(
@@ -20,8 +23,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (serve, demo, conversations, show, window, expand, check_config, version):
-    app.command()(command)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    *(serve, demo, conversations, show, window, expand, missing, export, import_),
+    *(verify, forget, backup, check_config, version),
+)
+for command in COMMANDS:
+    app.command(command.__name__.rstrip("_").replace("_", "-"))(command)
 
 
 def _print_version(is_wanted: bool) -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from proxy.core.display import visible
 from proxy.core.records import ConversationSummary
 from proxy.core.slices import Slice, count_lines, split_lines
 from proxy.views import ItemLine, ItemShown, Shown, WindowShown
@@ -18,13 +19,6 @@ from proxy.views import ItemLine, ItemShown, Shown, WindowShown
 _PREVIEW_LINES = 8
 _PREVIEW_CHARS = 600
 _CONVERSATION_COLUMNS = 12 + 16 + 6 + 7 + 7 + 8 + 6  # what the figures of a conversation take, with the gaps
-_CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
-_CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD)
-
-
-def visible(text: str) -> str:
-    """`text` with control characters shown as pictures: a tool's output must not move the cursor or set a title."""
-    return text.translate(_CONTROLS)
 
 
 def shorten(text: str, width: int) -> str:

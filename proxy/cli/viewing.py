@@ -12,19 +12,28 @@ from typing import Annotated, Any, Literal, TypeVar
 import orjson
 import typer
 
-from proxy import views
-from proxy.cli import render
+from proxy import hindsight, views
+from proxy.cli import render, render_past
 from proxy.cli.running import ConfigOption
+from proxy.cli.stores import (
+    DbOption,
+    ModelOption,
+    OutcomeOption,
+    SinceOption,
+    TenantOption,
+    UntilOption,
+    filters_of,
+    store_file,
+)
 from proxy.config import load_config
 from proxy.core.redaction import redact
 from proxy.core.slices import Slice, slice_lines, slice_query
 from proxy.errors import NotFoundError
+from proxy.store.archive import Archive
 from proxy.store.base import Store
+from proxy.store.listing import listed
 from proxy.store.open import open_store
 
-DbOption = Annotated[
-    str | None, typer.Option("--db", metavar="PATH-OR-URL", help="The store to read; the server's own by default.")
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Result = TypeVar("Result")
 
@@ -34,9 +43,19 @@ def conversations(
     config: ConfigOption = None,
     json: JsonOption = False,
     limit: Annotated[int, typer.Option(min=1, help="Show this many, newest first.")] = 50,
+    tenant: TenantOption = "",
+    model: ModelOption = "",
+    since: SinceOption = "",
+    until: UntilOption = "",
+    outcome: OutcomeOption = "",
 ) -> None:
-    """List conversations with what they cost and saved."""
-    found = _read(config, db, lambda store: store.conversations(limit=limit))
+    """List conversations with what they cost and saved. The filters are those of export."""
+    wanted = filters_of([], tenant, model, since, until, outcome)
+    if wanted.is_open:
+        found = _read(config, db, lambda store: store.conversations(limit=limit))
+    else:
+        with Archive(store_file(config, db)) as archive:
+            found = archive.read(lambda connection: listed(connection, wanted, limit))
     if json:
         _print_json(found)
     else:
@@ -50,13 +69,21 @@ def show(
         typer.Option(help="user: every message; model: what the model sees; archive: what compaction put away."),
     ] = "user",
     branch: Annotated[str, typer.Option(metavar="ID", help="One branch of it; the newest by default.")] = "",
+    at: Annotated[
+        str, typer.Option(metavar="TURN", help="As it was then: a call's number from 1, or an exchange or window id.")
+    ] = "",
     full: Annotated[bool, typer.Option("--full", help="Print texts whole.")] = False,
     db: DbOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show a conversation, in one of three views."""
-    shown = _read(config, db, lambda store: views.gather(store, conversation, view, branch))
+    if at and branch:
+        raise typer.BadParameter("a turn has its own branch: give --at or --branch, not both")
+    if at:
+        shown = _read(config, db, lambda store: hindsight.gather_at(store, conversation, view, at))
+    else:
+        shown = _read(config, db, lambda store: views.gather(store, conversation, view, branch))
     if json:
         _print_json(shown)
     else:
@@ -67,6 +94,7 @@ def window(
     id: Annotated[str, typer.Argument(help="A window, an exchange, or a conversation for its last window.")],
     explain: Annotated[bool, typer.Option("--explain", help="Say of every item why it has its form.")] = False,
     rendered: Annotated[bool, typer.Option("--render", help="Write the exact bytes that went out.")] = False,
+    diff: Annotated[str, typer.Option(metavar="ID", help="Say what another window has differently, and why.")] = "",
     db: DbOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
@@ -76,11 +104,33 @@ def window(
         sys.stdout.buffer.write(_read(config, db, lambda store: _render(store, id)))
         sys.stdout.buffer.flush()
         return
+    if diff:
+        compared = _read(config, db, lambda store: _compare(store, id, diff))
+        if json:
+            _print_json(compared)
+        else:
+            render_past.compared(compared)
+        return
     shown = views.show_window(_read(config, db, lambda store: views.find_window(store, id)))
     if json:
         _print_json(shown)
     else:
         render.window(shown, is_explained=explain)
+
+
+def missing(
+    window: Annotated[str, typer.Argument(help="A window, an exchange, or a conversation for its last window.")],
+    text: Annotated[str, typer.Argument(help="What to look for, letter by letter but for case.")],
+    db: DbOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Say which items hold a text, and in which form a window served them."""
+    found = _read(config, db, lambda store: _holders(store, window, text))
+    if json:
+        _print_json(found)
+    else:
+        render_past.holders(found)
 
 
 def expand(
@@ -123,6 +173,14 @@ def parse_lines(text: str) -> tuple[int, int]:
     if first < 1 or last < first:
         raise typer.BadParameter(f"{text!r} is an empty range of lines; they count from 1")
     return first, last
+
+
+async def _compare(store: Store, first: str, second: str) -> hindsight.WindowsCompared:
+    return hindsight.compare_windows(await views.find_window(store, first), await views.find_window(store, second))
+
+
+async def _holders(store: Store, window: str, text: str) -> list[hindsight.Holder]:
+    return await hindsight.find_holders(store, await views.find_window(store, window), text)
 
 
 async def _render(store: Store, id: str) -> bytes:

@@ -104,7 +104,7 @@ class Archive:
         if not self.path.exists():
             raise StoreError(f"there is no store at {self.path}", hint="Name one with --db.")
         self._connection = connect_reader(self.path)
-        found = self._read(version_of)
+        found = self.read(version_of)
         if found != len(MIGRATIONS):
             self.close()
             raise StoreError(
@@ -121,7 +121,8 @@ class Archive:
         if connection is not None:
             connection.close()
 
-    def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+    def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        """What `read` finds; it must fetch all that it returns."""
         if self._connection is None:
             raise StoreError(f"the store {self.path} is not open")
         try:
@@ -134,7 +135,7 @@ class Archive:
         """The next chains behind a number, in the order they began."""
         clause, values = filter_clause(filters)
         statement = f"{_CHAINS_SQL}{clause} ORDER BY c.number LIMIT ?"
-        rows = self._read(lambda db: db.execute(statement, (after, *values, limit)).fetchall())
+        rows = self.read(lambda db: db.execute(statement, (after, *values, limit)).fetchall())
         return [ChainLine(*row) for row in rows]
 
     def all_chains(self, filters: Filters, after: int = 0) -> Iterator[ChainLine]:
@@ -145,19 +146,19 @@ class Archive:
     def last_number(self) -> int:
         """The number that the newest chain got, there or erased."""
         statement = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'chains'), 0)"
-        return int(self._read(lambda db: db.execute(statement).fetchone()[0]))
+        return int(self.read(lambda db: db.execute(statement).fetchone()[0]))
 
     def size(self, filters: Filters) -> tuple[int, int]:
         """(chains, rows) that fit, for a progress bar."""
         clause, values = filter_clause(filters)
         statement = f"SELECT count(*), coalesce(sum(c.length), 0) FROM chains c WHERE c.number > 0{clause}"  # noqa: S608
-        found = self._read(lambda db: db.execute(statement, values).fetchone())
+        found = self.read(lambda db: db.execute(statement, values).fetchone())
         return int(found[0]), int(found[1])
 
     # -- rows ----------------------------------------------------------------------------------
     def rows(self, chain: int, after: int, upto: int | None = None) -> list[SealedRow]:
         """The next rows of a chain behind a place, of all tables in one order; few enough for memory and time."""
-        return self._read(lambda db: _rows_page(db, chain, after, upto))
+        return self.read(lambda db: _rows_page(db, chain, after, upto))
 
     def all_rows(self, chain: int, after: int = 0, upto: int | None = None) -> Iterator[SealedRow]:
         while page := self.rows(chain, after, upto):
@@ -170,13 +171,13 @@ class Archive:
             f"SELECT place, seq, seal, {columns(table.names)} FROM {table.name}"  # noqa: S608 - our own names
             " WHERE chain NOT IN (SELECT number FROM chains) ORDER BY seq LIMIT ?"
         )
-        return self._read(lambda db: [_row(table, row) for row in db.execute(statement, (limit,))])
+        return self.read(lambda db: [_row(table, row) for row in db.execute(statement, (limit,))])
 
     # -- bodies --------------------------------------------------------------------------------
     def bodies(self, hashes: Sequence[bytes]) -> Iterator[tuple[bytes, bytes | None]]:
         """(hash, bytes) one after the other; None for bytes that are there but cannot be read."""
         for hash in hashes:
-            row = self._read(partial(_body, hash=hash))
+            row = self.read(partial(_body, hash=hash))
             if row is not None:
                 yield hash, _unpacked(row[0])
 
@@ -188,12 +189,12 @@ class Archive:
         known: set[bytes] = set()
         for some in chunks(list(dict.fromkeys(hashes))):
             statement = any_of("SELECT hash FROM bodies WHERE hash IN (?*)", len(some))
-            known.update(self._read(partial(_known, statement=statement, hashes=some)))
+            known.update(self.read(partial(_known, statement=statement, hashes=some)))
         return known
 
     def all_bodies(self, after: int = 0) -> Iterator[tuple[int, bytes, int, bytes | None]]:
         """(number, hash, size, bytes) of every body."""
-        while page := self._read(partial(_bodies_page, after=after)):
+        while page := self.read(partial(_bodies_page, after=after)):
             yield from page
             after = page[-1][0]
 
@@ -201,19 +202,19 @@ class Archive:
     def state(self, table: str, conversation: str) -> Iterator[dict[str, Any]]:
         """Rows of a working table by column name, a page at a time."""
         after: tuple[Any, ...] = _STATE_START[table]
-        upto = self._read(lambda db: _last_state(db, table, conversation))
-        while page := self._read(partial(_state_page, table=table, conversation=conversation, after=after, upto=upto)):
+        upto = self.read(lambda db: _last_state(db, table, conversation))
+        while page := self.read(partial(_state_page, table=table, conversation=conversation, after=after, upto=upto)):
             yield from (row for _, row in page)
             after = page[-1][0]
 
     def tombstones(self) -> list[Tombstone]:
         names = "number, conversation, tenant, length, head, reason, erased_at, signature"
         statement = f"SELECT {names} FROM tombstones ORDER BY seq"  # noqa: S608 - our own names
-        return [Tombstone(*row) for row in self._read(lambda db: db.execute(statement).fetchall())]
+        return [Tombstone(*row) for row in self.read(lambda db: db.execute(statement).fetchall())]
 
     def faults(self) -> list[str]:
         """What SQLite itself finds wrong with the file."""
-        found = self._read(lambda db: db.execute("PRAGMA integrity_check(20)").fetchall())
+        found = self.read(lambda db: db.execute("PRAGMA integrity_check(20)").fetchall())
         return [row[0] for row in found if row[0] != "ok"]
 
 

@@ -1,0 +1,123 @@
+"""Commands of an administrator: verify, erase on order, copy a store that is in use."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from proxy.audit.verify import Verified, verify_export, verify_store
+from proxy.cli.running import ConfigOption
+from proxy.cli.stores import DbOption, complete, progress_bar, store_file
+from proxy.core.filters import Filters, utc_stamp
+from proxy.errors import NotFoundError
+from proxy.store.archive import Archive
+from proxy.store.erasure import back_up, erase
+
+_SQLITE_MAGIC = b"SQLite format 3\0"
+
+
+def verify(
+    target: Annotated[
+        Path | None, typer.Argument(metavar="[DB|EXPORT]", help="A store's file or a complete export.")
+    ] = None,
+    heads: Annotated[
+        str, typer.Option("--heads", metavar="HASH", help="What an earlier run printed, to compare.")
+    ] = "",
+    db: DbOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Check every row, body and chain. Exit code 1, and a line for each fault, when something was changed."""
+    with progress_bar() as bar:
+        if target is not None and not _is_store(target):
+            task = bar.add_task("verifying", total=target.stat().st_size)
+            with target.open("rb") as file:
+                found = verify_export(file, on_bytes=lambda size: bar.advance(task, size))
+        else:
+            path = store_file(config, str(target) if target is not None else db)
+            key = path.with_suffix(".secret")
+            with Archive(path) as archive:
+                task = bar.add_task("verifying", total=archive.size(Filters())[1])
+                secret = key.read_bytes() if key.exists() else None
+                found = verify_store(archive, secret=secret, on_rows=lambda count: bar.advance(task, count))
+    _print_verdict(found, heads)
+
+
+def _is_store(path: Path) -> bool:
+    if not path.exists():
+        raise NotFoundError(f"there is no {path}", hint="Name a store's file, or an export in the format jsonl.")
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
+
+
+def _print_verdict(found: Verified, heads: str) -> None:
+    for problem in found.problems:
+        typer.echo(str(problem))
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
+    counts = f"{found.chains:,} chains, {found.rows:,} rows, {found.bodies:,} bodies, {found.tombstones} tombstones"
+    is_same = not heads or heads == found.heads
+    if not is_same:
+        typer.echo(f"changed: the heads are {found.heads}, not {heads}")
+    typer.echo(f"{'ok' if found.holds and is_same else 'NOT OK'}: {counts}; heads {found.heads}")
+    if not (found.holds and is_same):
+        raise typer.Exit(1)
+
+
+def forget(
+    conversation: Annotated[str, typer.Argument(help="A conversation's id, or the start of it.")] = "",
+    tenant: Annotated[str, typer.Option("--tenant", metavar="ID", help="All of this team's data instead.")] = "",
+    reason: Annotated[str, typer.Option(help="Stands in the tombstone; name nobody in it.")] = "erased on order",
+    confirm: Annotated[
+        str, typer.Option("--confirm", metavar="ID", help="The id once more, whole: there is no way back.")
+    ] = "",
+    db: DbOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Erase a conversation or a team's data for good; a signed tombstone stays. The server must be stopped."""
+    if bool(conversation) == bool(tenant):
+        raise typer.BadParameter("name a conversation, or a team with --tenant")
+    path = store_file(config, db)
+    with Archive(path) as archive:
+        if conversation:
+            wanted = complete(archive, Filters((conversation,)))
+            chains = list(archive.all_chains(wanted))
+        else:
+            chains = [chain for chain in archive.all_chains(Filters()) if chain.tenant == tenant]
+    name = tenant or chains[0].id
+    if not chains:
+        raise NotFoundError(f"there is nothing of the team {tenant!r}", hint="undercliff conversations --json.")
+    rows = sum(chain.length for chain in chains)
+    if confirm != name:
+        typer.echo(f"{len(chains)} conversations with {rows:,} rows would be erased for good.", err=True)
+        typer.echo(f"Order it with: --confirm {name}", err=True)
+        raise typer.Exit(2)
+    erase(path, chains, secret=_secret(path), reason=reason, at=utc_stamp(datetime.now(UTC).isoformat()))
+    typer.echo(f"erased {len(chains)} conversations, {rows:,} rows; copies made before are not touched", err=True)
+
+
+def _secret(path: Path) -> bytes:
+    key = path.with_suffix(".secret")
+    if not key.exists():
+        raise NotFoundError(f"there is no key file {key} to sign with", hint="The server makes it when it starts.")
+    return key.read_bytes()
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(help="The file to write.")],
+    db: DbOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Copy the store as it is at one moment, while the server runs. The key file beside it is copied too."""
+    path = store_file(config, db)
+    if target.exists():
+        raise NotFoundError(f"{target} is there already", hint="Choose another name: a backup overwrites nothing.")
+    back_up(path, target)
+    key = path.with_suffix(".secret")
+    if key.exists():
+        copy = target.with_suffix(".secret")
+        copy.touch(0o600)
+        copy.write_bytes(key.read_bytes())
+    typer.echo(f"{target}  {target.stat().st_size:,} bytes", err=True)
