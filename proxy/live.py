@@ -11,7 +11,7 @@ import structlog
 
 from proxy.core.branches import BranchIndex, BranchView, LastOutcome, Placement, finish, follow
 from proxy.core.hidden import Hidden, restored
-from proxy.core.identity import Path, Probe, Step, decode_step
+from proxy.core.identity import Numbered, Path, Probe, Step, decode_step
 from proxy.core.model import Conversation
 from proxy.core.placement import place
 from proxy.core.receipts import Key, keys, new_keys
@@ -82,6 +82,7 @@ class Live:
     is_lost: bool = False  # rows did not reach the disk: the next ones must not build on them
     is_fold_lost: bool = False  # the standing fold was among them
     hidden: dict[str, bytes] = field(default_factory=dict)  # the items that the client did not see
+    numbered: Numbered | None = None  # the last request's list with its items' ids
     prior: Prior | None = None  # what the last request left to spare the next one work; may be gone at any time
 
     @property
@@ -177,7 +178,7 @@ class LiveBranches:
                 live.state = msgspec.structs.replace(parent.state, calls=0, fold="")
                 live.hidden = dict(parent.hidden)
             if parent is not None:
-                live.prior = parent.prior
+                live.prior, live.numbered = parent.prior, parent.numbered
             self._live[name] = live
         start = placement.lcp if placement.lcp <= len(view.path) else 0
         fresh = new_keys(view.path, start, view.scope)
@@ -207,7 +208,7 @@ class LiveBranches:
             name, size = self._priors.popitem(last=False)
             self._prior_bytes -= size
             if (old := self._live.get(name)) is not None:
-                old.prior = None
+                old.prior = old.numbered = None
 
     def tick(self) -> int:
         self._tick += 1

@@ -14,7 +14,7 @@ from policies.model import Budget, Pressure, PressureKind
 from proxy.config.sections import ExpandConfig
 from proxy.core.branches import Placement
 from proxy.core.hidden import continued
-from proxy.core.identity import Probe, Step, item_ids, probe
+from proxy.core.identity import Probe, Step, item_ids, number_items, probe
 from proxy.core.kinds import kind_of
 from proxy.core.model import Conversation, Element
 from proxy.core.overflow import Overflow
@@ -181,7 +181,11 @@ class Turns:
         original: Conversation | None,
     ) -> Turn:
         unseen = placement.path.steps[: placement.inherited] if original is None else ()
-        ids = item_ids(placement.conversation, conversation.elements, before=unseen)
+        if unseen:
+            ids = item_ids(placement.conversation, conversation.elements, before=unseen)
+        else:
+            live.numbered = number_items(placement.conversation, conversation.elements, live.numbered)
+            ids = list(live.numbered.ids)
         prior = live.prior
         is_managed = not (
             placement.kind == "side" or live.state.is_suspended or placement.is_unresolved or conversation.is_opaque
@@ -204,7 +208,7 @@ class Turns:
             fresh_keys=fresh,
             measured=measured,
             limits=self._models.limits(conversation.model),
-            decision=whole(measured),
+            decision=None if is_managed else whole(measured),  # type: ignore[arg-type]  # set below
             rendered=None,  # type: ignore[arg-type]  # set below, before anyone can see it
             base=live.served,
             began_under=live.plan_id,

@@ -322,12 +322,34 @@ def item_ids(
     conversation: str, elements: Iterable[Element | Step], *, before: Iterable[Element | Step] = ()
 ) -> list[str]:
     """Ids of a list's items, in order. `before` is what stands ahead of them and is numbered already."""
+    listed = tuple(elements)
     counts: dict[bytes, int] = {}
-    for element in before:
-        counts[element.hash] = counts.get(element.hash, 0) + 1
+    wanted = {element.hash for element in listed}
+    for known in [element.hash for element in before if element.hash in wanted]:
+        counts[known] = counts.get(known, 0) + 1
     ids = []
-    for element in elements:
+    for element in listed:
         occurrence = counts.get(element.hash, 0)
         counts[element.hash] = occurrence + 1
         ids.append(item_id(conversation, element.hash, occurrence))
     return ids
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbered:
+    """A list with its items' ids, kept for the longer list that comes next."""
+
+    conversation: str
+    elements: tuple[Element, ...]
+    ids: tuple[str, ...]
+
+
+def number_items(conversation: str, elements: tuple[Element, ...], known: Numbered | None = None) -> Numbered:
+    """The ids of a whole list. Those of the shorter list that it begins with are taken from there."""
+    count = len(known.elements) if known is not None else 0
+    if known is None or known.conversation != conversation or elements[:count] != known.elements:
+        return Numbered(conversation, elements, tuple(item_ids(conversation, elements)))
+    if count == len(elements):
+        return known
+    fresh = item_ids(conversation, elements[count:], before=known.elements)
+    return Numbered(conversation, elements, (*known.ids, *fresh))

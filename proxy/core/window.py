@@ -141,6 +141,8 @@ def slots(plan: Plan, items: Sequence[str], absent: frozenset[str] = frozenset()
 
 def first_difference(old: Sequence[Entry], new: Sequence[Entry]) -> int:
     """Index of the first entry that would break the provider's prefix cache; -1 when `new` only grew."""
+    if len(old) <= len(new) and new[: len(old)] == old:
+        return -1
     for index, (before, after) in enumerate(zip(old, new, strict=False)):
         if before.body != after.body:
             return index
@@ -149,6 +151,8 @@ def first_difference(old: Sequence[Entry], new: Sequence[Entry]) -> int:
 
 def common_prefix(old: Sequence[Entry], new: Sequence[Entry]) -> int:
     """How many leading entries are equal."""
+    if len(old) <= len(new) and new[: len(old)] == old:
+        return len(old)
     count = 0
     for before, after in zip(old, new, strict=False):
         if before.body != after.body or before.form != after.form or before.item != after.item:

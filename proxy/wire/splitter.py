@@ -19,6 +19,11 @@ from proxy.wire import jsonbytes
 CACHE_BYTES = 64 * 1024 * 1024
 _MAX_FOLLOWERS = 4
 _MAX_PREFIXES = 32
+_MAX_REGIONS = 64
+_REGION_END = 48
+REGION_BYTES = 32 * 1024 * 1024
+_REGION_ITEMS = 16
+"""A shorter list is walked as fast as it is remembered."""
 
 
 class _Known:
@@ -46,6 +51,22 @@ class _Prefix:
     def __init__(self, prefix: bytes) -> None:
         self.bytes = prefix
         self.first: list[weakref.ref[_Known]] = []
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Region:
+    """A body up to the end of its last element. A body that begins with the same bytes has the same elements."""
+
+    data: bytes
+    prefix: _Prefix
+    known: tuple[_Known, ...]
+    gaps: tuple[bytes, ...]  # before each element
+
+    def opens(self, body: bytes, prefix: _Prefix) -> bool:
+        """Does the body begin so? Its end tells most others apart."""
+        size = len(self.data)
+        is_like = self.prefix is prefix and body.startswith(self.data[-_REGION_END:], max(0, size - _REGION_END))
+        return is_like and body.startswith(self.data)
 
 
 class ElementCache:
@@ -105,6 +126,7 @@ class Splitter:
         self._key = key
         self._read = read
         self.cache = ElementCache(limit_bytes)
+        self._regions: tuple[_Region, ...] = ()  # the newest first; replaced like the prefixes
         self._prefixes: tuple[_Prefix, ...] = ()  # replaced, never changed: bodies may be split in threads
 
     def element(self, raw: bytes) -> Element:
@@ -129,6 +151,7 @@ class Splitter:
             self._learn(prefix, known, fresh)
             known += fresh
             gaps += new_gaps
+        self._remember(body, prefix, known, gaps, suffix_start)
         lead, trail = (gaps[0], gaps[-1]) if known else (body[start:pos], b"")
         frame = Frame(prefix.bytes + lead, tuple(gaps[1:-1]), trail + body[suffix_start:])
         return Split(tuple(k.element for k in known), frame, prefix.bytes + body[suffix_start:])
@@ -152,9 +175,16 @@ class Splitter:
     def _walk_known(self, body: bytes, prefix: _Prefix) -> tuple[list[_Known], list[bytes], int]:
         """The known elements at the start of the list; gaps around them; the offset of what is not known."""
         found: list[_Known] = []
-        pos = jsonbytes.skip_blanks(body, len(prefix.bytes))
-        gaps = [body[len(prefix.bytes) : pos]]
-        candidates = prefix.first
+        region = next((region for region in self._regions if region.opens(body, prefix)), None)
+        if region is None:
+            pos = jsonbytes.skip_blanks(body, len(prefix.bytes))
+            gaps = [body[len(prefix.bytes) : pos]]
+            candidates = prefix.first
+        else:
+            found, end = list(region.known), len(region.data)
+            pos = _next_value(body, end)
+            gaps = [*region.gaps, body[end:pos]]
+            candidates = found[-1].followers
         while (known := _match(body, pos, candidates)) is not None:
             self.cache.touch(known)
             found.append(known)
@@ -163,6 +193,21 @@ class Splitter:
             pos = end + 1 if body[end : end + 2] == b",{" else _next_value(body, end)
             gaps.append(body[end:pos])
         return found, gaps, pos
+
+    def _remember(
+        self, body: bytes, prefix: _Prefix, known: list[_Known], gaps: list[bytes], suffix_start: int
+    ) -> None:
+        if len(known) < _REGION_ITEMS:
+            return
+        end = suffix_start - len(gaps[-1])
+        old = next((region for region in self._regions if region.opens(body, prefix)), None)
+        if old is not None and len(old.data) == end and self._regions[0] is old:
+            return
+        kept = [region for region in self._regions if region is not old][: _MAX_REGIONS - 1]
+        regions = [_Region(body[:end], prefix, tuple(known), tuple(gaps[:-1])), *kept]
+        while len(regions) > 1 and sum([len(region.data) for region in regions]) > REGION_BYTES:
+            regions.pop()
+        self._regions = tuple(regions)
 
     def _learn(self, prefix: _Prefix, known: list[_Known], fresh: list[_Known]) -> None:
         previous = known[-1] if known else None
