@@ -75,6 +75,7 @@ def fold_rows(turn: Turn, fold: Fold) -> Batch:
         fresh=fresh_rows(items, summary, before),
         created_at=now(),
         follows=None if live.is_fold_lost else live.state.fold,
+        covered=len(fold.covers),
         parts=len(folded.parts) if folded is not None else 0,
         told=folded.told if folded is not None else 0,
     )

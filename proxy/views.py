@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from hashlib import sha256
-from typing import Literal, TypeVar
+from typing import Literal
 
 from policies.model import Form
-from proxy.core.records import BranchRow, ConversationSummary, Entry, ItemRow, Manifest, StoredItem
+from proxy.core.records import (
+    BranchRow,
+    ConversationSummary,
+    Entry,
+    FoldRow,
+    ItemRow,
+    Manifest,
+    StoredItem,
+    SummaryCallRow,
+)
 from proxy.errors import NotFoundError, StoreError
 from proxy.store.base import Store
 from proxy.wire.readable import readable_text
 
 View = Literal["user", "model", "archive"]
-Line = TypeVar("Line", "BranchLine", "FoldLine")
 _ALL = 1_000_000
 
 
@@ -49,7 +57,10 @@ class BranchLine:
 
 @dataclass(frozen=True, slots=True)
 class FoldLine:
-    """One compaction."""
+    """One compaction. `covered` originals in `parts` segments, `told` of them in a model's words.
+
+    `cost`: dollars for the summaries written since the one before; None where no model was asked.
+    """
 
     branch: str
     trigger: str
@@ -58,6 +69,21 @@ class FoldLine:
     tokens_after: int
     summary: str
     created_at: str
+    covered: int = 0
+    parts: int = 0
+    told: int = 0
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryFigures:
+    """What summaries of a conversation have cost, apart from its own calls."""
+
+    asked: int = 0
+    good: int = 0
+    input: int = 0
+    output: int = 0
+    cost: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +96,7 @@ class Shown:
     branches: tuple[BranchLine, ...]
     items: tuple[ItemLine, ...]
     folds: tuple[FoldLine, ...]
+    summaries: SummaryFigures = SummaryFigures()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,14 +220,33 @@ async def gather(store: Store, prefix: str, view: View, branch: str = "") -> Sho
             items = await store.view(chosen, summarized=view == "archive")
     reduced = await _reduced(store, branches, chosen) if view == "model" else {}
     folds = await store.folds(conversation.id)
+    calls = await store.summary_calls(conversation.id)
     return Shown(
         conversation=conversation,
         view=view,
         branch=chosen,
-        branches=tuple(_copy(BranchLine, row) for row in branches),
+        branches=tuple(map(_branch_line, branches)),
         items=tuple([await item_line(store, item, reduced.get(item.row.origin or item.row.id)) for item in items]),
-        folds=tuple(_copy(FoldLine, row) for row in folds if not chosen or row.branch == chosen),
+        folds=tuple(line for line in _fold_lines(folds, calls) if not chosen or line.branch == chosen),
+        summaries=SummaryFigures(
+            asked=len(calls),
+            good=sum(call.outcome == "ok" for call in calls),
+            input=sum(call.input for call in calls),
+            output=sum(call.output for call in calls),
+            cost=sum(call.cost or 0.0 for call in calls),
+        ),
     )
+
+
+def _fold_lines(folds: Sequence[FoldRow], calls: Sequence[SummaryCallRow]) -> list[FoldLine]:
+    lines: list[FoldLine] = []
+    since = ""
+    for fold in folds:
+        paid = [call.cost for call in calls if since < call.created_at <= fold.created_at and call.cost is not None]
+        since = fold.created_at
+        shared = {name: getattr(fold, name) for name in FoldLine.__slots__ if name != "cost"}
+        lines.append(FoldLine(**shared, cost=sum(paid) if paid else None))
+    return lines
 
 
 def _choose_branch(branches: Sequence[BranchRow], prefix: str) -> str:
@@ -318,6 +364,6 @@ async def fetch_item(store: Store, item: str) -> ItemShown:
     )
 
 
-def _copy(kind: type[Line], row: object) -> Line:
+def _branch_line(row: BranchRow) -> BranchLine:
     """A line with the fields that it shares with a stored row."""
-    return kind(**{entry.name: getattr(row, entry.name) for entry in fields(kind)})
+    return BranchLine(**{entry.name: getattr(row, entry.name) for entry in fields(BranchLine)})

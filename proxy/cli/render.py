@@ -14,7 +14,7 @@ from rich.text import Text
 from proxy.core.display import visible
 from proxy.core.records import ConversationSummary
 from proxy.core.slices import Slice, count_lines, split_lines
-from proxy.views import ItemLine, ItemShown, Shown, WindowShown
+from proxy.views import FoldLine, ItemLine, ItemShown, Shown, WindowShown
 
 _PREVIEW_LINES = 8
 _PREVIEW_CHARS = 600
@@ -67,9 +67,14 @@ def conversation(shown: Shown, *, is_full: bool) -> None:
     figures = f"input {one.input:,} ({one.cached:,} cached), output {one.output:,}, ${one.cost:.4f}"
     console.print(Text(f"{figures}, {one.saved_tokens:,} tokens saved"))
     for fold in shown.folds:
-        tokens = f"{fold.tokens_before:,} to {fold.tokens_after:,} tokens"
+        console.print(Text(visible(_fold(fold))))
+    if shown.summaries.asked:
+        made = shown.summaries
         console.print(
-            Text(f"compacted {short_time(fold.created_at)} by {fold.trigger}: {tokens}, summary {fold.summary}")
+            Text(
+                f"summaries, apart from that: {made.asked} asked for, {made.good} good, {made.input:,} input, "
+                f"{made.output:,} output, ${made.cost:.4f}"
+            )
         )
     others = [branch for branch in shown.branches if branch.id != shown.branch]
     if shown.branch:
@@ -80,6 +85,17 @@ def conversation(shown: Shown, *, is_full: bool) -> None:
         _item(console, item, is_full=is_full)
     if not shown.items:
         console.print(Text("\n(nothing here)"))
+
+
+def _fold(fold: FoldLine) -> str:
+    """One compaction: what called for it, what it did, what stands for the rest."""
+    told = f", {fold.told} of {fold.parts} parts by a model" if fold.told else ""
+    cost = f", ${fold.cost:.4f}" if fold.cost is not None else ""
+    return (
+        f"compacted {short_time(fold.created_at)} by {fold.trigger} at {fold.figure:,} billed: "
+        f"{fold.tokens_before:,} to {fold.tokens_after:,} tokens, "
+        f"summary {fold.summary} for {fold.covered:,} items{told}{cost}"
+    )
 
 
 def _item(console: Console, item: ItemLine, *, is_full: bool) -> None:

@@ -208,7 +208,8 @@ class FoldRow:
     fresh: tuple[ItemRow, ...]  # pins and tail, each with `origin`, and the summary, in order
     created_at: str = ""
     follows: str | None = None
-    parts: int = 0  # segments that the summary tells of
+    covered: int = 0  # originals that the summary stands for
+    parts: int = 0  # segments that it tells of
     told: int = 0  # how many of them in a model's words
 
 
