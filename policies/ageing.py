@@ -56,6 +56,8 @@ def groups_in_use(candidates: Sequence[Candidate], index: WordIndex, last_calls:
         if candidate.kind == "assistant" and candidate.call > newest - last_calls
     ]
     asked = frozenset().union(*(index.words(candidate) for _, candidate in actions))
+    if not asked:
+        return frozenset()
     holders: dict[str, list[int]] = defaultdict(list)
     for position, candidate in enumerate(candidates):
         for word in index.words(candidate) & asked:

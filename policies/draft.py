@@ -47,9 +47,13 @@ class Draft:
         return {candidate.id: candidate.index for candidate in self.situation.candidates}
 
     @cached_property
-    def _is_loose(self) -> list[bool]:
-        """Which items may leave by the contract, wherever they stand."""
-        return [c.is_seen and not c.is_pinned and c.costs[Form.FOLDED] != NOT_OFFERED for c in self.candidates]
+    def _is_stuck(self) -> bytes:
+        """One byte an item: 1 where it may not leave by the contract, wherever it stands."""
+        return bytes([c.is_pinned or not c.is_seen or c.costs[Form.FOLDED] == NOT_OFFERED for c in self.candidates])
+
+    @cached_property
+    def _is_user(self) -> bytes:
+        return bytes([candidate.kind == "user" for candidate in self.candidates])
 
     @cached_property
     def _groups(self) -> list[range]:
@@ -124,6 +128,8 @@ class Draft:
 
     def without_needed_bases(self, groups: Sequence[range]) -> list[range]:
         """Those of `groups` that can go together: none of them is referred to by a delta that would stay."""
+        if not self._deltas:
+            return list(groups)
         left = list(groups)
         while True:
             going = {index for group in left for index in group}
@@ -151,11 +157,15 @@ class Draft:
         """Index ranges of the groups, in order."""
         return self._groups
 
+    def holds_user(self, group: range) -> bool:
+        """Is a user message in it?"""
+        return self._is_user.find(1, group.start, group.stop) >= 0
+
     def can_fold(self, group: range) -> bool:
         """Is the whole group behind us, seen, unpinned and not folded yet?"""
         if group.stop > self.edge:
             return False
-        if not all(self._is_loose[group.start : group.stop]):
+        if self._is_stuck.find(1, group.start, group.stop) >= 0:
             return False
         if self._deltas and any(
             self.candidates[d].costs[Form.STUB] == NOT_OFFERED for i in group for d in self.deltas_on(i)
