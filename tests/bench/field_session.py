@@ -26,9 +26,14 @@ from proxy.demo.provider import Provider, Served
 from proxy.demo.serving import serving
 from proxy.demo.session import Session, Shape, make_session
 from proxy.logs import configure_logging
+from tests.bench.responses_session import ResponsesAgent, ResponsesProvider
 from tests.support.serve import served
 
 CACHED = (0.05, 0.1, 0.25, 0.5)
+WIRES: dict[str, tuple[type[Provider], type[Agent]]] = {
+    "chat": (Provider, Agent),
+    "responses": (ResponsesProvider, ResponsesAgent),
+}
 WIDE = {"*": {"window": 400_000, "cliff": 0}}
 """What the proxy is told: a window that never binds, no cliff. So only the policy acts."""
 
@@ -95,17 +100,18 @@ def summarise(arm: str, reports: Sequence[CallReport], times: Sequence[float], s
 
 def run_arm(
     arm: str, session: Session, *, streams: bool = False, window: int = 10_000_000, policy: str | None = None,
-    models: Mapping[str, Mapping[str, object]] | None = None, **settings: Any,
+    models: Mapping[str, Mapping[str, object]] | None = None, wire: str = "chat", **settings: Any,
 ) -> ArmResult:  # fmt: skip
     """The session once: straight to the provider without `policy`, else through the served proxy."""
-    provider = Provider(session.script(), window=window)
+    make_provider, make_agent = WIRES[wire]
+    provider = make_provider(session.script(), window=window)
     reports: list[CallReport] = []
     times: list[float] = []
     with ExitStack() as stack:
         base = f"{stack.enter_context(serving(provider))}/v1"
         if policy is not None:
             base = stack.enter_context(served(base, models=models or WIDE, policy__name=policy, **settings)).base_url
-        agent = Agent(base, "bench", session, streams=streams)
+        agent = make_agent(base, "bench", session, streams=streams)
         started = time.perf_counter()
         for report in agent.run():
             times.append(time.perf_counter() - started)
@@ -133,7 +139,9 @@ LIMITED: tuple[tuple[str, str | None, dict[str, object]], ...] = (
 )
 
 
-def run_all(seed: int, turns: int, streams: bool, extra: Sequence[dict[str, object]] = ()) -> list[ArmResult]:
+def run_all(
+    seed: int, turns: int, streams: bool, extra: Sequence[dict[str, object]] = (), wire: str = "chat"
+) -> list[ArmResult]:
     """Every arm; `extra` are options of sticky to measure besides."""
     session = make_session(seed, field_shape(turns))
     more = tuple((json.dumps(options), "sticky", options) for options in extra)
@@ -141,7 +149,7 @@ def run_all(seed: int, turns: int, streams: bool, extra: Sequence[dict[str, obje
     for arms, window in ((ARMS + more, 10_000_000), (LIMITED, 45_000)):
         for arm, policy, options in arms:
             results.append(
-                run_arm(arm, session, streams=streams, window=window, policy=policy, policy__options=options)
+                run_arm(arm, session, streams=streams, window=window, policy=policy, wire=wire, policy__options=options)
             )
     return results
 
@@ -176,6 +184,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--turns", type=int, default=1, help="user turns that the 40 results are spread over")
     parser.add_argument("--options", action="append", default=[], help="JSON options of sticky for one more arm")
+    parser.add_argument("--wire", choices=sorted(WIRES), default="chat")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     configure_logging(LogConfig(level="error"))
@@ -183,7 +192,7 @@ def main() -> int:
     out: dict[str, Any] = {}
     for streams in (False, True):
         name = "streaming" if streams else "not streaming"
-        results = run_all(options.seed, options.turns, streams, [json.loads(text) for text in options.options])
+        results = run_all(options.seed, options.turns, streams, [json.loads(t) for t in options.options], options.wire)
         out[name] = [asdict(result) | {"cache_hit": result.cache_hit} for result in results]
         if not options.json:
             show(console, f"{name}, seed {options.seed}; bills as a share of direct", results)

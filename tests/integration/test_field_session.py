@@ -67,3 +67,15 @@ def test_what_the_baseline_left_out_stays_known_as_seen() -> None:
     """Else it would come back as new, in full, and could never be left out again."""
     result = run_arm("last_n", SESSION, window=45_000, policy="last_n")
     assert (result.calls, result.errors, result.refused_upstream) == (CALLS, 0, 1)
+
+
+@pytest.mark.parametrize("seed", [7, 1])
+@pytest.mark.parametrize("policy", ["sticky", "last_n"])
+def test_the_same_session_in_responses_form_costs_the_same(seed: int, policy: str) -> None:
+    session = make_session(seed, field_shape())
+    chat, other = (run_arm(policy, session, policy=policy, wire=wire) for wire in ("chat", "responses"))
+    print(policy, seed, chat.breaks, other.breaks, [round(other.bill[s] / chat.bill[s], 4) for s in chat.bill])
+    assert (other.calls, other.errors, other.refused_upstream) == (CALLS, 0, 0)
+    assert all(0.98 <= other.bill[share] / chat.bill[share] <= 1.02 for share in chat.bill)
+    assert abs(other.breaks - chat.breaks) <= 0.02 * chat.breaks
+    assert other.errors_visible == chat.errors_visible
