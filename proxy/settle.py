@@ -105,7 +105,7 @@ def settle(
     batches.append(
         Batch(
             bodies=bodies,
-            items=rows,
+            replies=rows,
             paths=(path,) if path is not None else (),
             outcomes=(row,),
             branches=(live.row(tenant),),

@@ -283,10 +283,11 @@ class LearnedRow:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Everything that one step writes, in one transaction."""
+    """Everything that one step writes, in one transaction. A fold flags `items`; `replies` came after it."""
 
     bodies: tuple[BodyRow, ...] = ()
     items: tuple[ItemRow, ...] = ()
+    replies: tuple[ItemRow, ...] = ()
     exchanges: tuple[ExchangeRow, ...] = ()
     outcomes: tuple[OutcomeRow, ...] = ()
     branches: tuple[BranchRow, ...] = ()

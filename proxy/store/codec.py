@@ -92,7 +92,7 @@ def batch_bytes(batch: Batch) -> int:
     size = 256
     for body in batch.bodies:
         size += 120 + len(body.data)
-    for item in batch.items:
+    for item in (*batch.items, *batch.replies):
         size += _item_bytes(item)
     for fold in batch.folds:
         size += 300 + sum(_item_bytes(item) for item in fold.fresh)

@@ -133,8 +133,7 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     for exchange in batch.exchanges:
         _EXCHANGE.write(sealer, exchange, sealer.chain_of_exchange(exchange.id))
     _many(connection, _BRANCH, batch.branches, _branch_values)
-    _write_messages(connection, sealer, [_original(connection, item) for item in batch.items])
-    _many(connection, _ARRIVED, batch.items, _arrived_values)
+    _write_items(connection, sealer, batch.items)
     for path in batch.paths:
         _PATH.write(sealer, path, sealer.chain_of_branch(path.branch))
     for plan in batch.plans:
@@ -148,6 +147,7 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     _many(connection, _CLAIM, batch.claims, _claim_values)
     for fold in batch.folds:
         _write_fold(connection, sealer, fold)
+    _write_items(connection, sealer, batch.replies)
     _many(connection, _LINK, batch.links, _link_values)
     _many(connection, _MARK, batch.marks, _mark_values)
     _many(connection, _NUMBER, tuple({row.branch: row for row in batch.keys}.values()), _number_values)
@@ -186,6 +186,12 @@ def _many(
 ) -> None:
     if rows:
         connection.executemany(statement, map(values, rows))
+
+
+def _write_items(connection: sqlite3.Connection, sealer: Sealer, items: Sequence[ItemRow]) -> None:
+    """Both stores' rows."""
+    _write_messages(connection, sealer, [_original(connection, item) for item in items])
+    _many(connection, _ARRIVED, items, _arrived_values)
 
 
 def _write_messages(connection: sqlite3.Connection, sealer: Sealer, items: Sequence[ItemRow]) -> None:

@@ -167,7 +167,7 @@ class Writer:
             self._restore_gap(gap)
             return error
         for batch in batches:
-            self._unindexed_bytes += sum(_INDEX_ROW_BYTES + len(item.text) for item in batch.items)
+            self._unindexed_bytes += sum(_INDEX_ROW_BYTES + len(item.text) for item in (*batch.items, *batch.replies))
             self._unindexed_bytes += _INDEX_ROW_BYTES * len(batch.folds)
         if self.is_degraded:
             log.info("store_recovered", path=str(self._path), lost_batches=gap.batches if gap else 0)

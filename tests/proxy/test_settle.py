@@ -19,7 +19,7 @@ async def test_a_good_reply_moves_the_branch_on(tmp_path: Path) -> None:
     batch = made.end(turn, "noted", bill=4321)
     (outcome,) = batch.outcomes
     assert (outcome.outcome, outcome.input, outcome.is_estimated) == ("ok", 4321, False)
-    assert len(batch.items) == 1 == len(outcome.reply_items) and batch.keys
+    assert len(batch.replies) == 1 == len(outcome.reply_items) and batch.keys
     state = turn.live.state
     assert (state.input, state.calls, state.outcome) == (4321, 1, "ok")
     assert turn.live.served.id == turn.window and len(turn.live.path.items) == len(START) + 1
@@ -31,7 +31,7 @@ async def test_a_bad_end_counts_as_not_seen(tmp_path: Path, outcome: str) -> Non
     made = bench(tmp_path)
     turn = await made.begin(START)
     batch = made.end(turn, outcome=outcome)
-    assert batch.outcomes[0].outcome == outcome and not batch.items
+    assert batch.outcomes[0].outcome == outcome and not batch.replies
     assert (turn.live.state.calls, turn.live.served.id, turn.live.seen) == (0, "", set())
 
 

@@ -39,6 +39,13 @@ async def test_a_late_fold_is_not_carried_out_over_a_newer_one(store: Store) -> 
     assert [(fold.summary, fold.follows) for fold in await store.folds("c")] == [("C1", ""), ("C2", "C1")]
 
 
+async def test_a_reply_in_the_same_transaction_comes_after_the_fold(store: Store) -> None:
+    await store.submit(Batch(items=make_items("1 2 3")))
+    await store.submit(Batch(items=make_items("4"), folds=(make_fold("C1", ["4"]),), replies=make_items("5")))
+    assert await ids(store, summarized=False) == "C1 r4 5"
+    assert await ids(store, summarized=True) == "1 2 3 4"
+
+
 async def test_the_first_claim_holds_until_its_time_is_over(store: Store) -> None:
     await store.submit(Batch(claims=(ClaimRow("work", "one", 100.0, 160.0),)))
     await store.submit(Batch(claims=(ClaimRow("work", "two", 130.0, 190.0),)))
