@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -212,6 +213,76 @@ def test_conv_03_sub_agents_and_side_calls_call_for_nothing() -> None:
         assert sent(up) == messages
         assert conversation(reply) == name != other
         assert not folds(proxy, name) and not folds(proxy, other)
+
+
+def texts_of(proxy: Served, branch: str, *, summarized: bool) -> list[str]:
+    rows = from_store(proxy.db, lambda store: store.view(branch, summarized=summarized))
+    return ["C" if row.row.kind == "summary" else row.row.text for row in rows]
+
+
+def test_one_flag_two_views_over_http() -> None:
+    """What the model sees after each compaction is what the view without the flag holds; the archive has the rest."""
+    with session(billing(COMPACT_AT - 1, COMPACT_AT, 4000, COMPACT_AT, 4000)) as (up, proxy, messages):
+        name = conversation(ok(proxy, talk(messages, 7)))
+        ok(proxy, talk(messages, 1))
+        branch = from_store(proxy.db, lambda store: store.branches(name))[0].id
+        for round_number in (1, 2):
+            open_before, archive_before = (texts_of(proxy, branch, summarized=flag) for flag in (False, True))
+            messages += [builders.assistant("noted"), builders.user(f"turn {next(NUMBERS)}")]
+            ok(proxy, messages)
+            assert len(folds(proxy, name)) == round_number
+            window = ["C" if FOLDED.decode() in m["content"] else m["content"] for m in sent(up)]
+            view = texts_of(proxy, branch, summarized=False)
+            # The model's view is the window that was sent, and the reply to it.
+            assert view == [*window, "noted"] and window.count("C") == 1
+            archive = texts_of(proxy, branch, summarized=True)
+            assert archive == [*archive_before, *open_before, messages[-1]["content"]]
+            tail = from_store(proxy.db, lambda store: store.view(branch, summarized=False))
+            again = [row.row for row in tail if row.row.kind != "summary"][:-1]  # the last one is the new reply
+            assert all(row.origin == row.id for row in again)
+            ok(proxy, talk(messages, 6))
+        assert "C" in texts_of(proxy, branch, summarized=True)
+        user = from_store(proxy.db, lambda store: gather(store, name, "user"))
+        shown = [item.text for item in user.items if item.kind != "summary" and item.role == "user"]
+        assert shown == [m["content"] for m in messages if m["role"] == "user"]
+        found = from_store(proxy.db, lambda store: store.search(messages[5]["content"][:30], conversation=name))
+        assert len({hit.row.id for hit, _ in found}) == len(found)
+
+
+def test_conv_04_an_edited_past_gets_no_old_summary() -> None:
+    """40 messages, compacted; the client comes back with the 10th changed and the rest gone."""
+    with session(billing(COMPACT_AT - 1, COMPACT_AT - 1, COMPACT_AT, 4000)) as (up, proxy, messages):
+        head = {"x-session-id": f"tides-{next(NUMBERS)}"}
+        call = f"call_{secrets.token_hex(12)}"
+        step = [builders.assistant(None, [builders.call(call, what="mole")]), builders.result(call, "17 mm")]
+        up.enqueue(step_answer(step))
+        ok(proxy, messages, headers=head)
+        messages += step
+        name = conversation(ok(proxy, talk(messages, 15, 600), headers=head))
+        ok(proxy, talk(messages, 3, 600), headers=head)
+        ok(proxy, talk(messages, 1, 600), headers=head)
+        ok(proxy, talk(messages, 1, 600), headers=head)
+        assert FOLDED in up.requests[-1].body
+        fork = [*messages[:9], builders.user("another past")]
+        reply = ok(proxy, fork, headers=head)
+        assert sent(up) == fork and FOLDED not in up.requests[-1].body
+        branches = from_store(proxy.db, lambda store: store.branches(conversation(reply)))
+        if conversation(reply) == name:
+            assert len(branches) == 2
+            edited = texts_of(proxy, branches[1].id, summarized=False)
+            said = [m["content"] for m in fork if m["content"]]
+            assert [text for text in edited if not text.startswith("look(")] == [*said, "noted"]
+            assert texts_of(proxy, branches[0].id, summarized=True)
+        # A fork behind the compacted region goes on with its summary, and has a view of its own.
+        late = [*messages[:-1], builders.user("another present")]
+        ok(proxy, late, headers=head)
+        assert FOLDED in up.requests[-1].body
+        made = folds(proxy, name)
+        by_fork = [fold.trigger.startswith("with the fork: ") for fold in made]
+        assert by_fork[-1] and not any(by_fork[:-1]) and made[-1].branch not in {fold.branch for fold in made[:-1]}
+        own = texts_of(proxy, made[-1].branch, summarized=False)
+        window = ["C" if FOLDED.decode() in m["content"] else m["content"] for m in sent(up) if m["content"]]
+        assert [text for text in own if not text.startswith("look(")] == [*window, "noted"]
 
 
 async def all_windows(store: Store, name: str) -> list[tuple[str, int, bytes]]:
