@@ -44,7 +44,7 @@ _ITEM = (
     "bias", "lpos", "litemtok", "lnseg", "lage", "agefrac", "itemcited", "hotobj", "lastobj",
     "importance", "stale", "inbound", "subtask",
 )  # fmt: skip
-OWN: Mapping[str, float] = {"query": 1.0, "importance": 2.0, "stale": -1.0, "inbound": 0.0, "subtask": 0.0}
+OWN: Mapping[str, float] = {"query": 3.0, "importance": 2.0, "stale": -1.0, "inbound": 0.0, "subtask": 0.0}
 """Weights of what the recorded runs cannot teach: a question asked, importance and staleness told."""
 
 

@@ -11,6 +11,7 @@ import typer
 from proxy.banner import product_version
 from proxy.cli.auditing import backup, forget, verify
 from proxy.cli.exporting import export, import_
+from proxy.cli.getting import get
 from proxy.cli.running import check_config, demo, serve, version
 from proxy.cli.viewing import conversations, expand, missing, show, window
 from proxy.errors import UndercliffError
@@ -24,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 COMMANDS: tuple[Callable[..., None], ...] = (
-    *(serve, demo, conversations, show, window, expand, missing, export, import_),
+    *(serve, demo, conversations, show, get, window, expand, missing, export, import_),
     *(verify, forget, backup, check_config, version),
 )
 for command in COMMANDS:

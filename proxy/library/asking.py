@@ -180,6 +180,18 @@ class Asker:
         """Tokens of a message as a provider counts it, rather a little too many."""
         return self._tokenizer.count(element.text) + element.flat_tokens + PER_MESSAGE + PER_CALL * len(element.calls)
 
+    def _kept_tokens(self, element: Element, fact: Facts, choice: Choice) -> int:
+        """What the kept part of an item takes in the summary's message."""
+        made = RENDER_KEEP(
+            element.text,
+            choice.keep,
+            id=fact.id,
+            tool=fact.tool or element.role,
+            failed=element.is_failed,
+            argument=fact.argument,
+        )
+        return self._tokenizer.count(made)
+
     # -- the manifest ----------------------------------------------------------------------------
 
     def _window(self, past: Past, ask: Ask, measured: Measured, draft: Draft) -> Window:
@@ -189,18 +201,22 @@ class Asker:
         told = "\n".join(slot.note for slot in draft.slots if slot.index is None)
         at = {slot.item: (place, slot) for place, slot in enumerate(draft.slots) if slot.index is not None}
         entries: list[ManifestEntry] = []
-        notes = [
-            _note_entry(slot, billed(draft.costs[place]))
-            for place, slot in enumerate(draft.slots)
-            if slot.index is None
-        ]
+        kept_tokens = 0  # of the summary's message, what the kept parts of other items take
         for index, choice in enumerate(draft.choices):
             place, slot = at.get(choice.id, (-1, None))
             made = _entry(past, measured.facts[index], index, choice, slot)
+            tokens = draft.costs[place] if slot is not None else 0
             if made.place == "dropped" and made.id in told:
                 made = replace(made, place="stub", reason=f"one line in the summary: {made.reason}")
-            tokens = draft.costs[place] if slot is not None else 0
+            elif slot is None and choice.keep:
+                tokens = self._kept_tokens(past.elements[index], measured.facts[index], choice)
+                kept_tokens += tokens
             entries.append(replace(made, tokens=billed(tokens), full_tokens=billed(made.full_tokens)))
+        notes = [
+            _note_entry(slot, billed(max(0, draft.costs[place] - (kept_tokens if slot.item else 0))))
+            for place, slot in enumerate(draft.slots)
+            if slot.index is None
+        ]
         manifest = WindowManifest(
             conversation=past.id,
             branch=past.branch.id,

@@ -191,6 +191,11 @@ class ContextStore:
         with self._lock:
             return self._run(self._search(query, conversation, limit))
 
+    def model_of(self, conversation: str | None = None) -> str:
+        """The model that a conversation last ran on; "" where no call was made."""
+        with self._lock:
+            return self._run(self._model_of(conversation))
+
     # -- on the loop -------------------------------------------------------------------------------
 
     async def _add(self, addition: Addition, name: str) -> str:
@@ -262,6 +267,11 @@ class ContextStore:
         """Billed per counted tokens of a model, as bills have shown; the highest of several upstreams."""
         rows = await self._store.learned()
         return max([row.value for row in rows if row.name == "ratio" and row.model == model], default=1.0)
+
+    async def _model_of(self, name: str | None) -> str:
+        id = await resolve(self._store, TENANT, name)
+        known = await self._store.conversations(limit=1_000_000)
+        return next((one.model for one in known if one.id == id), "")
 
     async def _search(self, query: str, name: str | None, limit: int) -> list[tuple[str, float]]:
         conversation = await resolve(self._store, TENANT, name) if name is not None else None

@@ -14,7 +14,8 @@ Place = Literal["pinned", "recent", "relevant", "summary", "stub", "dropped"]
 class ManifestEntry:
     """One item of the conversation, or the one summary that stands for others (`kind` "summary").
 
-    `tokens` is what it takes in this window: 0 for what the summary covers or what is left out.
+    `tokens` is what it takes in this window: 0 for what is left out; what stays of a folded item
+    stands in the summary's message and is not counted with that.
     `kept` and `segments`: of an item in part, how many of its segments (lines, parts of JSON) stay.
     `form` is full, excerpt, stub, folded or absent; `tool` and `source` tell the call that a result answers.
     """

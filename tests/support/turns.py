@@ -10,6 +10,7 @@ from typing import Any
 from policies.contract import Policy
 from policies.sticky import Sticky, StickyOptions
 from proxy.core.model import Reply, Usage
+from proxy.core.offers import MakeMaker
 from proxy.core.records import Batch, WindowRow
 from proxy.live import LiveBranches
 from proxy.models import ModelBook
@@ -65,10 +66,12 @@ def reply_of(text: str, bill: int = 0) -> Reply:
     return Reply(made.elements, made.text, made.finish, usage, made.response_id, is_complete=True)
 
 
-def bench(folder: Path, policy: Policy | None = None, *, window: int = 10_000) -> Bench:
+def bench(
+    folder: Path, policy: Policy | None = None, *, window: int = 10_000, makers: Sequence[MakeMaker] = ()
+) -> Bench:
     config = make_config("http://provider.test/v1", folder / "x.db", models={"*": {"window": window}})
     tokenizer = Tokenizer()
     models = ModelBook(config, PriceBook(config.upstream.url, config.model))
     live = LiveBranches(NullStore())
-    builder = WindowBuilder(policy or Sticky(EAGER), tokenizer, WindowOptions())
+    builder = WindowBuilder(policy or Sticky(EAGER), tokenizer, WindowOptions(), makers=makers)
     return Bench(Turns(live, builder, models, tokenizer), live, models, tokenizer, builder)

@@ -1,0 +1,101 @@
+"""Windows for a budget: what the manifest says, the user's rules, a conversation that the proxy wrote, growth."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from policies.selector import Selector
+from proxy import open_store
+from proxy.library.asking import Ask, Asker, Watched
+from proxy.library.reading import read_past, resolve
+from proxy.library.window import Window, WindowManifest
+from proxy.tokenizer import Tokenizer
+from tests.support import builders
+from tests.support.provider_count import provider_count
+from tests.support.serve import served
+from tests.support.session import conversation as conversation_of
+from tests.support.session import ok, strict
+from tests.support.upstream import ScriptedUpstream
+
+
+def test_every_item_has_a_place_and_a_reason(tmp_path: Path) -> None:
+    with open_store(tmp_path / "x.db") as store:
+        store.add("system", "Be brief.")
+        store.add("user", "Sort the harbour.")
+        for step in range(60):
+            store.add("tool_result", f"berth {step} of quay_{step % 7}\n" * 25, source=f"look {step}", tool="bash")
+        window = store.context_get(3_000, model="gpt-5")
+    manifest = window.manifest
+    assert isinstance(window, Window) and isinstance(manifest, WindowManifest)
+    originals = [entry for entry in manifest.entries if entry.kind != "summary"]
+    assert len(originals) == 2 + 2 * 60
+    assert all(entry.reason for entry in originals)
+    assert {entry.place for entry in manifest.entries} >= {"pinned", "recent", "summary"}
+    assert sum(entry.tokens for entry in manifest.entries) <= manifest.used <= 3_000 < manifest.tokens_in
+    assert len(window.items) == sum(entry.form != "folded" for entry in manifest.entries)
+    assert json.loads(json.dumps(window.items)) == list(window.items)
+
+
+def test_rules_of_folded_messages_stand_word_for_word_with_their_message(tmp_path: Path) -> None:
+    """Point 12: in later messages, in other languages, inside long ones."""
+    rules = ["Never touch db/migrations.", "Bitte niemals den Hafen löschen.", "絶対にmasterへpushしないこと。"]
+    with open_store(tmp_path / "x.db", policy="last_n") as store:
+        store.add("user", "Start.")
+        ids = []
+        for number, rule in enumerate(rules):
+            ids.append(store.add("user", f"{'The quay is grey. ' * 60}{rule} {'The sea is wide. ' * 60}"))
+            for step in range(10):
+                store.add("tool_result", f"step {number}-{step}\n" * 60, source=f"s {number} {step}", tool="bash")
+        window = store.context_get(2_500, model="gpt-5")
+        said = [str(item.get("content")) for item in window.items if item["role"] == "user"]
+        for rule, id in zip(rules, ids, strict=True):
+            assert any(f'- "{rule}" (message {id})' in text for text in said), rule
+        assert provider_count(window.items) <= 2_500
+
+
+def test_a_conversation_of_the_proxy_can_be_asked_here(tmp_path: Path) -> None:
+    db = tmp_path / "shared.db"
+    messages = [builders.system("Be brief."), builders.user("Never touch db/migrations.")]
+    with ScriptedUpstream(strict) as up, served(up.base_url, db=db) as proxy:
+        for step in range(12):
+            messages += builders.steps(1, 1_500, start=step)
+            reply = ok(proxy, messages)
+    name = conversation_of(reply)
+    with open_store(db) as store:
+        whole = store.context_get(100_000, model="gpt-5", conversation=name)
+        assert [item["role"] for item in whole.items[:2]] == ["system", "user"]
+        assert whole.items[: len(messages)] == tuple(messages)
+        small = store.context_get(2_000, model="gpt-5")
+        assert small.manifest.conversation == name and provider_count(small.items) <= 2_000
+        assert "Never touch db/migrations." in str(small.items)
+        result = next(entry for entry in whole.manifest.entries if entry.kind == "tool_result")
+        assert store.expand(result.id) == messages[3]["content"]
+        store.pin(result.id)
+        assert result.id in [
+            e.id for e in store.context_get(2_500, model="gpt-5").manifest.entries if e.place == "pinned"
+        ]
+
+
+async def test_asking_reads_only_what_is_new_of_a_long_conversation(tmp_path: Path) -> None:
+    with open_store(tmp_path / "x.db") as store:
+        store.add("user", "Go.")
+        for step in range(400):
+            store.add("tool_result", f"step {step}\n" * 40, source=f"s {step}", tool="bash")
+        first = time.process_time()
+        window = store.context_get(20_000, model="gpt-5")
+        first = time.process_time() - first
+        again = time.process_time()
+        assert store.context_get(20_000, model="gpt-5").items == window.items
+        assert time.process_time() - again < first
+
+
+async def test_the_asker_needs_no_store(tmp_path: Path) -> None:
+    with open_store(tmp_path / "x.db") as store:
+        store.add("user", "Go.")
+        past = store._run(read_past(store._store, store._formats, store._run(resolve(store._store, "library", None))))
+    asker = Asker(Selector(), Tokenizer())
+    answer = await asker.answer(past, Ask(100, "m", ratio=2.0))
+    assert answer.window.manifest.used > 2 * 3 and answer.plan.is_empty
+    assert Watched(Selector()).name == "selector"
