@@ -1,4 +1,4 @@
-"""Expand inside a live reply, over real sockets: what the model gets, what the client sees, what the next window holds."""
+"""Expand inside a live reply, over real sockets: what the model gets, the client sees and the next window holds."""
 
 from __future__ import annotations
 

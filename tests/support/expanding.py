@@ -40,6 +40,8 @@ class Talk:
         self, proxy: Served | ServedProcess, up: ScriptedUpstream, *, stream: bool = False, **extra: Any
     ) -> None:
         self.proxy, self.up, self.stream = proxy, up, stream
+        self.headers = extra.pop("headers", {})
+        self.tools = extra.pop("own_tools", [builders.tool()])
         self.extra = extra
         self.messages: list[Any] = [builders.system(), builders.user("read"), *builders.steps(3, SIZE)]
         for text in ("and now", "what else"):
@@ -52,10 +54,13 @@ class Talk:
         return self.ask()
 
     def ask(self) -> Any:
-        response = ok(self.proxy, self.messages, stream=self.stream, **self.extra)
+        response = ok(self.proxy, self.body(), headers=self.headers)
         message = assembled(response.text) if self.stream else response.json()["choices"][0]["message"]
         self.messages.append(message)
         return message
+
+    def body(self) -> bytes:
+        return builders.body_bytes(builders.request(self.messages, stream=self.stream, **self.extra, tools=self.tools))
 
     def window(self, place: int = -1) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.up.requests[place].json()["messages"]
