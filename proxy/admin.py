@@ -10,6 +10,9 @@ from proxy.relay import Responder
 from proxy.store.base import Store
 from proxy.wire.errors import JSON_HEADERS, api_error
 
+OWN_PATHS = frozenset({"/ctx/health", "/ctx/ready"})
+"""What everyone may ask; all other paths under /ctx are the page's, and guarded."""
+
 
 @dataclass(slots=True)
 class Admin:

@@ -9,20 +9,23 @@ import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 import structlog
 
 from policies.contract import Policy
 from policies.registry import PolicyError
 from policies.registry import build as build_policy
-from proxy.admin import Admin
+from proxy.admin import OWN_PATHS, Admin
 from proxy.auth import Gate, tenant_secret
 from proxy.banner import banner, product_version
+from proxy.capture import redacted
 from proxy.compactor import Compactor
 from proxy.compactor import options_of as compactor_options
 from proxy.config import Config, UpstreamConfig
 from proxy.core.headers import RawHeaders, header
 from proxy.core.overflow_rules import DEFAULT, Rules
+from proxy.core.records import Batch
 from proxy.core.urls import join_upstream, split_scope
 from proxy.errors import ConfigError, StoreError, UndercliffError
 from proxy.exchange import Exchanges, Services
@@ -31,20 +34,26 @@ from proxy.link import BodyTooLargeError, ClientGoneError, ClientLink
 from proxy.listening import Server, close, open_port
 from proxy.live import LiveBranches
 from proxy.logs import configure_logging
+from proxy.metrics import Meter
 from proxy.models import ModelBook
+from proxy.originals import PREFIX as ORIGINALS
+from proxy.originals import Originals
 from proxy.passthrough import RawRequest, pass_through
 from proxy.prices import PriceBook
 from proxy.readers import MAKERS, RENDER_KEEP
 from proxy.relay import Responder
+from proxy.spans import Spans
 from proxy.store.base import Store
 from proxy.store.null import NullStore
-from proxy.store.open import open_store
+from proxy.store.open import file_of, open_store
 from proxy.summaries.book import SummaryBook
 from proxy.summaries.registry import build as build_summarizer
 from proxy.takeover import Chains
 from proxy.tokenizer import Tokenizer
 from proxy.turn import Turns
 from proxy.upstream import Upstream, UpstreamOptions
+from proxy.web.access import Access, is_loopback
+from proxy.web.app import Web, WebParts
 from proxy.windows import WindowBuilder, WindowOptions
 from proxy.wire.errors import JSON_HEADERS, api_error
 from proxy.wire.registry import Registry
@@ -71,6 +80,8 @@ class Parts:
     gate: Gate
     exchanges: Exchanges
     admin: Admin
+    web: Web
+    originals: Originals
 
 
 class App:
@@ -139,8 +150,15 @@ class App:
         raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
         name, path = split_scope(raw_path.decode("latin-1"))
         headers: RawHeaders = list(scope["headers"])
-        if path == "/ctx" or path.startswith("/ctx/"):
+        if path in OWN_PATHS:
             await parts.admin.answer(method, path, respond)
+            return
+        if path.startswith(ORIGINALS) and method in ("GET", "HEAD"):
+            asked = scope["query_string"].decode("latin-1")
+            await parts.originals.answer(path, asked, headers, (scope.get("client") or ("local", 0))[0], respond)
+            return
+        if path == "/ctx" or path.startswith("/ctx/"):
+            await parts.web({**scope, "path": unquote(path)}, receive, send)
             return
         if "websocket" in header(headers, b"upgrade").lower():
             # Clients that try a WebSocket first fall back to HTTP at once when it is refused.
@@ -204,8 +222,9 @@ async def _serve(parts: Parts, request: RawRequest, link: ClientLink, respond: R
 
 async def build(config: Config) -> Parts:
     """Open the store and connect the parts. Raises `StoreError` when a required store cannot be opened."""
+    meter = Meter()
     async with contextlib.AsyncExitStack() as opened:  # closed again when a later part fails
-        store = await _open_store(config)
+        store = await _open_store(config, observers(config, meter))
         opened.push_async_callback(store.aclose)
         secret = tenant_secret(config.store)
         upstream = Upstream(_upstream_options(config.upstream))
@@ -219,7 +238,44 @@ async def build(config: Config) -> Parts:
         )
         exchanges = await build_exchanges(config, store, upstream)
         opened.pop_all()
-    return Parts(store, upstream, gate, exchanges, Admin(store=store, version=product_version()))
+    web = build_web(config, store, exchanges, meter)
+    originals = Originals(store, gate, access_of(config))
+    return Parts(store, upstream, gate, exchanges, Admin(store=store, version=product_version()), web, originals)
+
+
+def build_web(config: Config, store: Store, exchanges: Exchanges, meter: Meter) -> Web:
+    """The page. Private is a server that only its own machine reaches, and that knows no other callers."""
+
+    def limits_of(model: str) -> dict[str, int | None]:
+        limits = exchanges.models.limits(model)
+        return {
+            "cliff": limits.facts.cliff,
+            "window": limits.facts.window,
+            "compact_at": limits.thresholds.compact_at,
+            "guard": limits.thresholds.guard,
+        }
+
+    file = file_of(config.store.url) if config.store.enabled and not isinstance(store, NullStore) else None
+    return Web(WebParts(store, file, access_of(config), meter, limits_of, product_version()))
+
+
+def access_of(config: Config) -> Access:
+    """Who may see what was said."""
+    is_private = is_loopback(config.server.host) and not config.server.client_keys
+    return Access(config.server.admin_key, is_private)
+
+
+def observers(config: Config, meter: Meter) -> Callable[[Batch], None]:
+    """What sees every batch on its way to the store."""
+    if not config.log.otel:
+        return meter.observe
+    spans = Spans()
+
+    def observe(batch: Batch) -> None:
+        meter.observe(batch)
+        spans.observe(batch)
+
+    return observe
 
 
 def _upstream_options(upstream: UpstreamConfig) -> UpstreamOptions:
@@ -284,17 +340,23 @@ def rules_of(config: Config) -> Rules:
         raise ConfigError(str(error), hint="See [overflow] in the config.") from error
 
 
-async def _open_store(config: Config) -> Store:
+async def _open_store(config: Config, on_batch: Callable[[Batch], None]) -> Store:
     if not config.store.enabled:
-        return NullStore()
-    store = open_store(config.store.url, synchronous=config.store.synchronous, queue_mb=config.store.queue_mb)
+        return NullStore(on_batch=on_batch)
+    store = open_store(
+        config.store.url,
+        synchronous=config.store.synchronous,
+        queue_mb=config.store.queue_mb,
+        on_batch=on_batch,
+        prepare=redacted if config.store.redact else None,
+    )
     try:
         await store.open()
     except StoreError as error:
         if config.store.required:
             raise
         log.warning("store_unavailable", error=str(error), hint=error.hint)
-        return NullStore()
+        return NullStore(on_batch=on_batch)
     return store
 
 

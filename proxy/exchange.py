@@ -41,7 +41,7 @@ from proxy.store.base import Store
 from proxy.summaries.base import Caller
 from proxy.takeover import STATE_NOTE, Chains
 from proxy.turn import Turn, Turns
-from proxy.turn_rows import request_rows, window_rows
+from proxy.turn_rows import prepare_rows, request_rows, window_rows
 from proxy.upstream import Upstream
 from proxy.wire.base import ReplyReader, WireFormat
 from proxy.wire.errors import JSON_HEADERS, api_error, error_code
@@ -75,6 +75,7 @@ class Exchanges:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self.models = services.models
 
     def format_of(self, request: RawRequest) -> WireFormat | None:
         return self._services.formats.find(request.method, request.path)
@@ -165,7 +166,11 @@ class _Exchange:
 
     async def _prepare(self) -> None:
         with self._failing_open("placing"):
-            conversation = self.fmt.decode(self.body, as_mapping(self.request.headers))
+            hints = as_mapping(self.request.headers)
+            if self.fmt.is_quick(self.body):
+                conversation = self.fmt.decode(self.body, hints)
+            else:
+                conversation = await asyncio.to_thread(self.fmt.decode, self.body, hints)
             if self.request.scope:
                 conversation = replace(conversation, hints=replace(conversation.hints, forced=self.request.scope))
             self.conversation = conversation
@@ -177,6 +182,8 @@ class _Exchange:
                 self.turn = await self.services.turns.begin(
                     self.fmt, asked.conversation, self.request.tenant, self.id, asked.original
                 )
+            if self.turn is not None and self.turn.measured.is_large:
+                await asyncio.to_thread(prepare_rows, self.turn)
         self.pending = self._request_rows()
 
     def _request_rows(self) -> Batch:

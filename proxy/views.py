@@ -332,7 +332,8 @@ async def render_window(store: Store, manifest: Manifest) -> bytes:
     rendered = b"".join(parts)
     if sha256(rendered).hexdigest() != window.out_hash:
         raise StoreError(
-            f"window {window.id} does not render to the bytes that were sent", hint="Check the database file."
+            f"window {window.id} does not render to the bytes that were sent",
+            hint="undercliff verify tells whether the file was changed, or words were redacted at capture.",
         )
     return rendered
 

@@ -98,10 +98,10 @@ def _bodies(archive: Archive, row: SealedRow, recent: RecentBodies) -> Iterator[
     """Bodies that this row needs and that were not given yet; a message's own stands in its line."""
     own = row.value("body") if row.table.name == "messages" and row.values is not None else None
     wanted = [hash for hash in dict.fromkeys(bodies_of(row)) if hash != own and hash not in recent]
-    for hash, data in archive.bodies(wanted):
+    for hash, data, mark in archive.bodies(wanted):
         if data is not None:
             recent.add(hash)
-            yield _line("body", hash=hash.hex(), data=bytes_to_json(data))
+            yield _line("body", hash=hash.hex(), data=bytes_to_json(data), **_mark(mark))
 
 
 def _row_line(archive: Archive, row: SealedRow, recent: RecentBodies) -> bytes:
@@ -109,10 +109,17 @@ def _row_line(archive: Archive, row: SealedRow, recent: RecentBodies) -> bytes:
     line = {"table": row.table.name, "place": row.place, "seq": row.seq, "seal": row.seal.hex(), "row": values}
     if row.table.name == "messages" and row.values is not None:
         hash = row.value("body")
-        data = archive.body(hash)
+        _, data, mark = next(archive.bodies([hash]), (hash, None, b""))
         line["original"] = None if data is None else bytes_to_json(data)
-        recent.add(hash)
+        line.update(_mark(mark))
+        if data is not None:
+            recent.add(hash)
     return _line("row", **line)
+
+
+def _mark(mark: bytes) -> dict[str, str]:
+    """Says of bytes that they were redacted at capture, and what they hash to since."""
+    return {"redacted": mark.hex()} if mark else {}
 
 
 def chain_line(chain: ChainLine) -> bytes:

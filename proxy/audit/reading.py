@@ -26,6 +26,8 @@ class Event:
     chain: ChainLine | None = None
     row: SealedRow | None = None
     data: bytes | None = None  # of a body, or a message's original
+    hash: bytes = b""  # what that body is called
+    mark: bytes = b""  # what it hashes to, when it was redacted at capture
     table: str = ""
     state: dict[str, Any] | None = None
     tombstone: Tombstone | None = None
@@ -108,28 +110,30 @@ class Reader:
 
     def _body(self, values: dict[str, Any], size: int) -> Event:
         data = bytes_from_json(values["data"])
-        if self._is_checked and body_hash(data).hex() != values["hash"]:
+        hash, mark = bytes.fromhex(values["hash"]), bytes.fromhex(values.get("redacted", ""))
+        if self._is_checked and body_hash(data) != (mark or hash):
             self._problem("changed", f"the body {values['hash']}", self._chain_id)
-        self.progress.recent.add(bytes.fromhex(values["hash"]))
-        return Event("body", data=data, size=size)
+        self.progress.recent.add(hash)
+        return Event("body", data=data, hash=hash, mark=mark, size=size)
 
     def _row(self, values: dict[str, Any], size: int) -> Event:
         table = BY_NAME[values["table"]]
         plain = from_json(table, values["row"]) if values["row"] is not None else None
         row = SealedRow(table, values["place"], values["seq"], bytes.fromhex(values["seal"]), plain)
-        data = None
+        data, hash, mark = None, b"", bytes.fromhex(values.get("redacted", ""))
         if table.name == "messages" and plain is not None:
             original = values["original"]
             data = bytes_from_json(original) if original is not None else None
-            if self._is_checked and data is not None and body_hash(data) != row.value("body"):
+            hash = row.value("body")
+            if self._is_checked and data is not None and body_hash(data) != (mark or hash):
                 self._problem("changed", f"the original of {row.name}", self._chain_id)
             if data is not None:
-                self.progress.recent.add(row.value("body"))
+                self.progress.recent.add(hash)
         if self._is_checked:
-            for hash in bodies_of(row):
-                if hash not in self.progress.recent:
-                    self._problem("missing", f"the body {hash.hex()} of {row.name}", self._chain_id)
-        return Event("row", row=row, data=data, size=size)
+            for wanted in bodies_of(row):
+                if wanted not in self.progress.recent:
+                    self._problem("missing", f"the body {wanted.hex()} of {row.name}", self._chain_id)
+        return Event("row", row=row, data=data, hash=hash, mark=mark, size=size)
 
     # -- where we are ---------------------------------------------------------------------------
     def _move(self, event: Event) -> None:

@@ -37,7 +37,7 @@ def restore(lines: Iterable[bytes], path: Path, *, on_bytes: Callable[[int], Non
 
 def _write(loader: Loader, number: int, event: Event) -> None:
     if event.data is not None:
-        loader.body(event.data)
+        loader.body(event.hash, event.data, event.mark)
     if event.row is not None and event.row.values is not None:
         loader.row(number, event.row.table, event.row.place, event.row.seal, event.row.values)
     elif event.state is not None:

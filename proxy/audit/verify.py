@@ -58,14 +58,16 @@ def verify_store(
         numbers.add(chain.number)
     for table in TABLES:
         problems += [Problem("unrecorded", "", f"{row.name} stands in no chain") for row in archive.strays(table)]
-    bodies = 0
-    for _, hash, size, data in archive.all_bodies():
+    bodies = redacted = 0
+    for _, hash, size, data, mark in archive.all_bodies():
         bodies += 1
-        if data is None or body_hash(data) != hash or len(data) != size:
+        redacted += bool(mark)
+        if data is None or body_hash(data) != (mark or hash) or len(data) != size:
             problems.append(Problem("changed", "", f"the body {hash.hex()}"))
     stones = archive.tombstones()
     problems += _graves(last, numbers, stones, secret)
-    return Verified(chains, rows, bodies, len(stones), heads.hexdigest(), tuple(problems[:_MOST_PROBLEMS]))
+    notes = (f"{redacted} bodies were redacted at capture; they are as they were kept",) if redacted else ()
+    return Verified(chains, rows, bodies, len(stones), heads.hexdigest(), tuple(problems[:_MOST_PROBLEMS]), notes)
 
 
 def verify_export(lines: Iterable[bytes], *, on_bytes: Callable[[int], None] = lambda size: None) -> Verified:

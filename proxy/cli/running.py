@@ -119,7 +119,9 @@ def _changes(config: Config) -> list[tuple[str, str]]:
         if section not in SECTIONS:
             continue
         value = getattr(getattr(config, section), key)
-        if name == "server.client_keys" and value:
+        if name == "server.admin_key" and value:
+            found.append((name, "(not shown)"))
+        elif name == "server.client_keys" and value:
             found.append((name, f"({len(value)} not shown)"))
         elif toml_value(value) != default:
             found.append((name, redact(toml_value(value))))

@@ -22,7 +22,7 @@ from proxy.errors import ConfigError
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STORE_SCHEMES = ("sqlite", "postgres", "postgresql")
-_SECRET_KEYS = frozenset({"server.client_keys", "upstream.key_env", "compaction.key_env"})
+_SECRET_KEYS = frozenset({"server.client_keys", "server.admin_key", "upstream.key_env", "compaction.key_env"})
 
 
 def load_config(

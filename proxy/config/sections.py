@@ -37,6 +37,11 @@ class ServerConfig:
     client_keys: tuple[str, ...] = setting(
         (), 'Keys that clients must present; write "${NAME}" to read them from the environment.', is_secret=True
     )
+    admin_key: str = setting(
+        "",
+        "Key for the page at /ctx/, exports and metrics; without one only a private, loopback server shows them.",
+        is_secret=True,
+    )
     max_body_mb: int = setting(256, "Largest request body, after decompression.", low=1)
     keep_alive_s: float = setting(75.0, "Idle client connections stay open this long.", low=1)
     stalled_client_s: float = setting(
@@ -86,6 +91,7 @@ class StoreConfig:
         "full", "SQLite durability: full survives a power cut, normal only a crash.", choices=("full", "normal")
     )
     queue_mb: int = setting(64, "Writes waiting for the disk; beyond it requests wait for the store.", low=1)
+    redact: bool = setting(False, "Replace what looks like a key or password before a message is kept; marked as such.")
     required: bool = setting(True, "Refuse to start when the store cannot be opened; false runs without it.")
 
 
@@ -201,6 +207,7 @@ class LogConfig:
     """The log on stderr: ids and counts, never bodies or keys."""
 
     format: str = setting("console", "console for people, json for machines.", choices=("console", "json"))
+    otel: bool = setting(False, "Send a span for each call to OpenTelemetry, as OTEL_* variables say; extra otel.")
     level: str = setting("info", "Least level to write.", choices=("debug", "info", "warning", "error"))
 
 
@@ -223,7 +230,8 @@ class Config:
     @property
     def secrets(self) -> tuple[str, ...]:
         """Every key we know, for the log to mask."""
-        return tuple(key for key in (*self.server.client_keys, self.upstream.key, self.compaction.key) if key)
+        own = (*self.server.client_keys, self.server.admin_key)
+        return tuple(key for key in (*own, self.upstream.key, self.compaction.key) if key)
 
     def model(self, name: str) -> ModelConfig:
         """What `[models]` says about a model. Every matching pattern counts; the longer one wins a setting."""

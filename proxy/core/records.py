@@ -11,10 +11,11 @@ BranchKind = Literal["main", "side", "subagent"]
 
 @dataclass(frozen=True, slots=True)
 class BodyRow:
-    """Original bytes by their 16-byte hash, once."""
+    """Original bytes by their 16-byte hash, once. `redacted` is the hash of `data` where it is not the original."""
 
     hash: bytes
     data: bytes
+    redacted: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

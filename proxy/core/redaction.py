@@ -33,10 +33,10 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """`text` without `secrets` and without anything that looks like a key."""
+def redact(text: str, secrets: Iterable[str] = (), *, mask: str = MASK) -> str:
+    """`text` without `secrets` and without anything that looks like a key; `mask` stands in their place."""
     for secret in secrets:
-        text = text.replace(secret, MASK)
+        text = text.replace(secret, mask)
     for pattern, replacement in _IN_TEXT:
-        text = pattern.sub(replacement, text)
+        text = pattern.sub(replacement.replace(MASK, mask), text)
     return text

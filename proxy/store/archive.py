@@ -174,15 +174,15 @@ class Archive:
         return self.read(lambda db: [_row(table, row) for row in db.execute(statement, (limit,))])
 
     # -- bodies --------------------------------------------------------------------------------
-    def bodies(self, hashes: Sequence[bytes]) -> Iterator[tuple[bytes, bytes | None]]:
-        """(hash, bytes) one after the other; None for bytes that are there but cannot be read."""
+    def bodies(self, hashes: Sequence[bytes]) -> Iterator[tuple[bytes, bytes | None, bytes]]:
+        """(hash, bytes, mark of redaction) one after the other; None for bytes that cannot be read any more."""
         for hash in hashes:
             row = self.read(partial(_body, hash=hash))
             if row is not None:
-                yield hash, _unpacked(row[0])
+                yield hash, _unpacked(row[0]), row[1]
 
     def body(self, hash: bytes) -> bytes | None:
-        return next((data for _, data in self.bodies([hash])), None)
+        return next((data for _, data, _ in self.bodies([hash])), None)
 
     def known_bodies(self, hashes: Sequence[bytes]) -> set[bytes]:
         """Those of the hashes that there is a body for."""
@@ -192,8 +192,8 @@ class Archive:
             known.update(self.read(partial(_known, statement=statement, hashes=some)))
         return known
 
-    def all_bodies(self, after: int = 0) -> Iterator[tuple[int, bytes, int, bytes | None]]:
-        """(number, hash, size, bytes) of every body."""
+    def all_bodies(self, after: int = 0) -> Iterator[tuple[int, bytes, int, bytes | None, bytes]]:
+        """(number, hash, size, bytes, mark of redaction) of every body."""
         while page := self.read(partial(_bodies_page, after=after)):
             yield from page
             after = page[-1][0]
@@ -282,7 +282,9 @@ def _unpacked(data: Any) -> bytes | None:
 
 
 def _body(connection: sqlite3.Connection, *, hash: bytes) -> tuple[Any, ...] | None:
-    row: tuple[Any, ...] | None = connection.execute("SELECT data FROM bodies WHERE hash = ?", (hash,)).fetchone()
+    row: tuple[Any, ...] | None = connection.execute(
+        "SELECT data, redacted FROM bodies WHERE hash = ?", (hash,)
+    ).fetchone()
     return row
 
 
@@ -290,13 +292,14 @@ def _known(connection: sqlite3.Connection, *, statement: str, hashes: Sequence[b
     return [row[0] for row in connection.execute(statement, hashes)]
 
 
-def _bodies_page(connection: sqlite3.Connection, *, after: int) -> list[tuple[int, bytes, int, bytes | None]]:
-    page: list[tuple[int, bytes, int, bytes | None]] = []
+def _bodies_page(connection: sqlite3.Connection, *, after: int) -> list[tuple[int, bytes, int, bytes | None, bytes]]:
+    page: list[tuple[int, bytes, int, bytes | None, bytes]] = []
     size = 0
-    cursor = connection.execute("SELECT seq, hash, size, data FROM bodies WHERE seq > ? ORDER BY seq", (after,))
-    for seq, hash, length, data in cursor:
+    statement = "SELECT seq, hash, size, data, redacted FROM bodies WHERE seq > ? ORDER BY seq"
+    cursor = connection.execute(statement, (after,))
+    for seq, hash, length, data, mark in cursor:
         plain = _unpacked(data)
-        page.append((seq, hash, length, plain))
+        page.append((seq, hash, length, plain, mark))
         size += len(plain or b"")
         if len(page) >= PAGE_ROWS or size >= _BODY_BYTES:
             break

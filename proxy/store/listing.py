@@ -47,3 +47,55 @@ def totals(connection: sqlite3.Connection, filters: Filters) -> dict[str, Any]:
     names = ("conversations", "calls", "input", "cached", "output", "cost", "cost_direct", "breaks")
     row = connection.execute(f"{_TOTALS_SQL}{clause})", values).fetchone()
     return dict(zip(names, row, strict=True))
+
+
+# -- one conversation, for the page ----------------------------------------------------------------
+_TIMELINE_SQL = (
+    "SELECT e.id, e.created_at, e.verdict, coalesce(o.outcome, ''), coalesce(o.input, 0), coalesce(o.cached, 0),"
+    " coalesce(o.output, 0), o.cost, o.cost_direct, coalesce(o.breaks, 0), coalesce(w.id, ''),"
+    " coalesce(w.tokens_in, 0), coalesce(w.tokens_out, 0), coalesce(w.reason, ''), e.note"
+    " FROM exchanges e LEFT JOIN outcomes o ON o.exchange = e.id"
+    " LEFT JOIN windows w ON w.exchange = e.id AND w.attempt = coalesce(o.attempts, 1)"
+    " WHERE e.conversation = ? ORDER BY e.seq"
+)
+TIMELINE = (
+    *("exchange", "created_at", "verdict", "outcome", "input", "cached", "output", "cost", "cost_direct", "breaks"),
+    *("window", "tokens_in", "tokens_out", "reason", "note"),
+)
+
+
+def timeline(connection: sqlite3.Connection, conversation: str) -> list[dict[str, Any]]:
+    """One entry a call, oldest first: what it was billed, and what its window was."""
+    return [dict(zip(TIMELINE, row, strict=True)) for row in connection.execute(_TIMELINE_SQL, (conversation,))]
+
+
+def message_count(connection: sqlite3.Connection, conversation: str) -> int:
+    statement = "SELECT count(*) FROM messages WHERE conversation = ?"
+    return int(connection.execute(statement, (conversation,)).fetchone()[0])
+
+
+def before(connection: sqlite3.Connection, conversation: str, start: int) -> int:
+    """The sequence number behind which a conversation's message number `start` (from 0) stands."""
+    if start < 1:
+        return 0
+    statement = "SELECT seq FROM messages WHERE conversation = ? ORDER BY seq LIMIT 1 OFFSET ?"
+    row = connection.execute(statement, (conversation, start - 1)).fetchone()
+    return int(row[0]) if row else 1 << 62
+
+
+def place_of(connection: sqlite3.Connection, conversation: str, item: str) -> int:
+    """The number of an item among its conversation's messages, from 0; -1 for none."""
+    statement = (
+        "SELECT count(*) FROM messages m WHERE m.conversation = ?1 AND m.seq <"
+        " (SELECT seq FROM messages WHERE conversation = ?1 AND id = ?2)"
+    )
+    known = "SELECT 1 FROM messages WHERE conversation = ? AND id = ?"
+    if connection.execute(known, (conversation, item)).fetchone() is None:
+        return -1
+    return int(connection.execute(statement, (conversation, item)).fetchone()[0])
+
+
+def newest(connection: sqlite3.Connection) -> str:
+    """Changes with everything that the list shows."""
+    row = connection.execute("SELECT max(last_exchange), max(updated_at), count(*) FROM conversations").fetchone()
+    return "-".join(str(value) for value in row)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -67,10 +66,9 @@ class Loader:
             self._run(lambda db: db.execute("COMMIT"))
             self._run(lambda db: db.execute("BEGIN IMMEDIATE"))
 
-    def body(self, data: bytes) -> None:
-        hash = blake2b(data, digest_size=16).digest()
-        statement = self._statement("bodies", ("hash", "size", "data"))
-        self._run(lambda db: db.execute(statement, (hash, len(data), pack(data))))
+    def body(self, hash: bytes, data: bytes, redacted: bytes = b"") -> None:
+        statement = self._statement("bodies", ("hash", "size", "data", "redacted"))
+        self._run(lambda db: db.execute(statement, (hash, len(data), pack(data), redacted)))
 
     def state(self, table: str, row: dict[str, Any]) -> None:
         """A working row by column name; names that this schema does not know are refused."""

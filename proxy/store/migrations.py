@@ -265,7 +265,11 @@ def _add_seals(connection: sqlite3.Connection, table: str) -> None:
         connection.execute(statement.replace("$t", table))
 
 
-MIGRATIONS: tuple[Step, ...] = (_display, _working, _search, _seals, _compaction, _marks)
+def _redaction(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE bodies ADD COLUMN redacted BLOB NOT NULL DEFAULT x''")
+
+
+MIGRATIONS: tuple[Step, ...] = (_display, _working, _search, _seals, _compaction, _marks, _redaction)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

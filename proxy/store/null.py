@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from proxy.core.records import (
     Batch,
@@ -29,11 +29,15 @@ class NullStore:
 
     is_degraded = False
 
+    def __init__(self, *, on_batch: Callable[[Batch], None] = lambda batch: None) -> None:
+        self._on_batch = on_batch
+
     async def open(self) -> None: ...
 
     async def aclose(self) -> None: ...
 
     def submit(self, batch: Batch) -> asyncio.Future[None]:
+        self._on_batch(batch)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         future.set_result(None)
         return future

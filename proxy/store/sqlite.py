@@ -46,10 +46,14 @@ class SqliteStore:
         synchronous: Synchronous = "FULL",
         max_queue_bytes: int = 64 << 20,
         readers: int = 4,
+        on_batch: Callable[[Batch], None] = lambda batch: None,
+        prepare: Callable[[Batch], Batch] | None = None,
     ) -> None:
         self._path = Path(path)
         self._readers = readers
-        self._writer = Writer(partial(connect_writer, self._path, synchronous), self._path, max_queue_bytes)
+        self._on_batch = on_batch
+        connect = partial(connect_writer, self._path, synchronous)
+        self._writer = Writer(connect, self._path, max_queue_bytes, prepare)
         self._pool: ReadPool | None = None
 
     async def open(self) -> None:
@@ -65,6 +69,7 @@ class SqliteStore:
         await asyncio.to_thread(self._writer.stop)
 
     def submit(self, batch: Batch) -> asyncio.Future[None]:
+        self._on_batch(batch)
         return self._writer.put(batch)
 
     @property

@@ -79,7 +79,7 @@ def _insert(table: str, names: Sequence[str], tail: str = "ON CONFLICT DO NOTHIN
     return f"INSERT INTO {table} ({columns(names)}) VALUES ({marks}) {tail}"  # noqa: S608 - our own names
 
 
-_BODY = _insert("bodies", ("hash", "size", "data"))
+_BODY = _insert("bodies", ("hash", "size", "data", "redacted"))
 _MESSAGE = _insert("messages", (*MESSAGES.names, *SEAL_COLUMNS))
 _FOLD = _insert("folds", (*FOLD_FIELDS, "id"))
 _CLAIM = _insert(
@@ -280,7 +280,7 @@ _learned_values = _getter(("upstream", "model", "name", "value"))
 
 
 def _body_values(row: BodyRow) -> tuple[Value, ...]:
-    return (row.hash, len(row.data), pack(row.data))
+    return (row.hash, len(row.data), pack(row.data), row.redacted)
 
 
 def _number_values(row: KeyRow) -> tuple[Value, ...]:

@@ -55,10 +55,17 @@ class _Gap:
 class Writer:
     """Owns the writing connection. `put` is called on the event loop and never blocks it."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], path: Path, max_queue_bytes: int) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], sqlite3.Connection],
+        path: Path,
+        max_queue_bytes: int,
+        prepare: Callable[[Batch], Batch] | None = None,
+    ) -> None:
         self._connect = connect
         self._path = path
         self._max_queue_bytes = max_queue_bytes
+        self._prepare = prepare  # what a batch goes through before it is written, on the writer's thread
         self._connection: sqlite3.Connection | None = None
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()
@@ -159,6 +166,8 @@ class Writer:
     def _commit(self, batches: Sequence[Batch]) -> StoreError | None:
         with self._changed:
             gap, self._gap = self._gap, None
+        if self._prepare is not None:
+            batches = [self._prepare(batch) for batch in batches]
         error = self._transact(partial(_write_rows, batches, gap))
         if error is not None and isinstance(error.__cause__, UnicodeEncodeError):
             batches = [cleaned(batch) for batch in batches]

@@ -20,7 +20,7 @@ def test_foreign_tables_and_columns_are_refused(tmp_path: Path) -> None:
 def test_what_is_not_finished_leaves_nothing(tmp_path: Path) -> None:
     with Loader(tmp_path / "new.db") as loader:
         loader.chain("c")
-        loader.body(b"x")
+        loader.body(b"hash", b"x")
     assert not list(tmp_path.iterdir())
 
 

@@ -1,0 +1,74 @@
+"""Who may see what was said: an administrator with the key, or the one person of a machine that serves nobody else.
+
+Everyone else gets the answer of a path that does not exist, whatever they ask for.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from ipaddress import ip_address
+
+COOKIE = "undercliff_admin"
+SESSION_S = 12 * 3600
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`is_private`: listens on loopback alone and knows no client keys, so its caller is its owner."""
+
+    admin_key: str
+    is_private: bool
+
+    def allows(self, headers: Mapping[str, str], cookies: Mapping[str, str], peer: str) -> bool:
+        if self.admin_key:
+            return self.is_key(_bearer(headers)) or self._is_session(cookies.get(COOKIE, ""))
+        # A page elsewhere that has its name point here would come with its own host; a proxy on this machine, with
+        # a header that says so.
+        is_direct = not any(headers.get(name) for name in _FORWARDED)
+        return self.is_private and is_direct and is_loopback(peer) and is_loopback(_host(headers.get("host", "")))
+
+    def is_key(self, key: str) -> bool:
+        given, known = (sha256(text.encode("utf-8", "surrogateescape")).digest() for text in (key, self.admin_key))
+        return bool(self.admin_key) and hmac.compare_digest(given, known)
+
+    def session(self, now: float | None = None) -> str:
+        """What a browser keeps instead of the key."""
+        until = str(int((time.time() if now is None else now) + SESSION_S))
+        return f"{until}.{self._mark(until)}"
+
+    def _is_session(self, cookie: str) -> bool:
+        until, _, mark = cookie.partition(".")
+        if not until.isascii() or not until.isdigit() or not mark.isascii():
+            return False
+        return hmac.compare_digest(mark, self._mark(until)) and int(until) > time.time()
+
+    def _mark(self, until: str) -> str:
+        return hmac.new(
+            self.admin_key.encode("utf-8", "surrogateescape"), f"session {until}".encode(), sha256
+        ).hexdigest()
+
+
+def is_loopback(host: str) -> bool:
+    if host in ("localhost", "local", ""):
+        return host != ""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _host(value: str) -> str:
+    """The name in a Host header, without its port."""
+    if value.startswith("["):
+        return value[: value.find("]") + 1]
+    return value.partition(":")[0]
+
+
+def _bearer(headers: Mapping[str, str]) -> str:
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else headers.get("x-undercliff-key", "")
