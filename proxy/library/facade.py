@@ -74,11 +74,13 @@ class ContextStore:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="undercliff-store", daemon=True)
         self._thread.start()
+        is_open = False
         try:
             self._run(store.open())
-        except BaseException:
-            self._stop()
-            raise
+            is_open = True
+        finally:
+            if not is_open:
+                self._stop()
 
     def __enter__(self) -> ContextStore:
         return self
@@ -203,11 +205,8 @@ class ContextStore:
         for other, _ in addition.links:
             if not await self._store.items(ledger.id, [other]):
                 raise NotFoundError(f"there is no item {other!r} in this conversation to link to")
-        try:
-            id = await add(self._store, self._formats.chat, ledger, addition)
-        except BaseException:
-            self._ledgers.pop(name, None)  # what is on disk is the truth: it is read again
-            raise
+        self._ledgers.pop(name, None)  # should this fail, what is on disk is the truth: it is read again
+        id = await add(self._store, self._formats.chat, ledger, addition)
         self._ledgers[name] = ledger
         return id
 
