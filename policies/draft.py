@@ -106,6 +106,8 @@ class Draft:
         cost = candidate.costs[form]
         if form is Form.EXCERPT and not self._bases_stand(candidate):
             return False
+        if self._deltas and form < Form.EXCERPT and not self._may_leave(index):
+            return False
         return form < self.forms[index] and cost != NOT_OFFERED and cost < self.cost(index)
 
     def lower(self, index: int, form: Form, reason: str) -> None:
@@ -125,6 +127,11 @@ class Draft:
         if not self._deltas:
             return []
         return sorted(delta for delta in self._deltas.get(index, ()) if self.forms[delta] is Form.EXCERPT)
+
+    def _may_leave(self, index: int) -> bool:
+        """Could every delta on this item become a stub, and those on that delta?"""
+        deltas = self.deltas_on(index)
+        return all(self.candidates[d].costs[Form.STUB] != NOT_OFFERED and self._may_leave(d) for d in deltas)
 
     def without_needed_bases(self, groups: Sequence[range]) -> list[range]:
         """Those of `groups` that can go together: none of them is referred to by a delta that would stay."""
@@ -167,9 +174,7 @@ class Draft:
             return False
         if self._is_stuck.find(1, group.start, group.stop) >= 0:
             return False
-        if self._deltas and any(
-            self.candidates[d].costs[Form.STUB] == NOT_OFFERED for i in group for d in self.deltas_on(i)
-        ):
+        if self._deltas and not all(self._may_leave(index) for index in group):
             return False
         return max(self.forms[group.start : group.stop]) > Form.FOLDED
 

@@ -1,6 +1,7 @@
-"""The default policy: the previous window and what is new; changes come in batches, when they must or when they pay.
+"""The default policy: the previous window and what is new; changes come where they cost nothing, pay, or must be.
 
-A run of large outputs is masked in few batches; any other is folded where the price of carrying has paid the break.
+A result that was seen once is shortened at the tail, which breaks no cache; what is old is folded once the price of
+carrying it has paid the break.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from dataclasses import dataclass
 from policies.ageing import WordIndex
 from policies.draft import Draft, digest_allowance
 from policies.economics import EconomicsOptions
+from policies.filling import Filler
+from policies.ledger import Ledger
 from policies.model import Form, Pressure, Selection, Situation
-from policies.money import Ledger, fold_when_due, is_busy
+from policies.money import fold_when_due
+from policies.scoring import Weights
+from policies.tail import shorten_tail
 
 
 @dataclass(frozen=True, slots=True)
 class StickyOptions(EconomicsOptions):
-    """`economics`: let prices decide (see EconomicsOptions) in runs that are not busy; else batches alone.
+    """`economics`: let prices decide (see EconomicsOptions); without it, masks in batches at `mask_at`.
 
     `mask_at`: tokens of items above which a batch of old tool results becomes stubs. `keep`: newest
     results that a batch leaves alone; those of the last exchange stay in any case. `min_batch`,
@@ -47,18 +52,22 @@ class Sticky:
     def __init__(self, options: StickyOptions | None = None) -> None:
         self.options = options or StickyOptions()
         self._words = WordIndex()
+        self._filler = Filler(Weights.make())
 
     def select(self, situation: Situation) -> Selection:
         draft = Draft(situation)
         ledger = Ledger.read(situation.memory)
         rent = ledger.rent
+        shortened = shorten_tail(draft, ledger, self.options) if self.options.economics else ""
         if situation.pressure is not None:
             reason = self._relieve(draft, situation.pressure)
-        elif self.options.economics and not is_busy(draft, self.options):
-            reason, rent = fold_when_due(draft, ledger, self.options, self._words)
+        elif self.options.economics:
+            reason, rent = fold_when_due(draft, ledger, self.options, self._words, self._filler)
         else:
             reason = self._mask_batch(draft)
-        return draft.finish(reason, ledger.advance(len(situation.candidates), rent).memory())
+        return draft.finish(
+            "; ".join(filter(None, (shortened, reason))), ledger.advance(len(situation.candidates), rent).memory()
+        )
 
     def _mask_batch(self, draft: Draft) -> str:
         """Stub old results once the window is over the trigger and the batch is worth its break."""

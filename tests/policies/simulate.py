@@ -1,67 +1,25 @@
-"""A small model of the bill: sessions, a prompt cache, prices, and needs. For judging policies, not a test itself.
+"""A small model of the bill: a prompt cache, prices, and needs. For judging policies, not a test itself.
 
 Tokens are chars/4. The cache is the longest common prefix with any of the last six requests, at
 least 1,024 tokens, in steps of 128. A need met by no visible source costs one more call: the window
 cached, the item at list price, 60 output tokens; its copy then stays where it came in, until what
-stands before it is folded.
+stands before it is folded. A delta shows what its item says as long as its bases stand.
 """
 
 from __future__ import annotations
 
-import json
-import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from policies.contract import Policy, check
 from policies.draft import digest_allowance
-from policies.model import NOT_OFFERED, Budget, Candidate, Form, Kind, Pressure, Prices, Situation
-from proxy.core import forms
-from proxy.core.grouping import key_argument
+from policies.model import NOT_OFFERED, Budget, Candidate, Form, Pressure, Prices, Selection, Situation
+from policies.segments import Segment, split
+from tests.policies.sessions import Message, Need, Session
 
 EXPAND_OUTPUT = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message of a session, with the forms it could take."""
-
-    kind: Kind
-    text: str
-    group: int
-    call: int
-    tool: str = ""
-    source: str = ""
-    stub: int = NOT_OFFERED
-    excerpt: int = NOT_OFFERED
-    excerpt_text: str = ""
-    is_pinned: bool = False
-
-    @property
-    def tokens(self) -> int:
-        return len(self.text) // 4 + 4
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """A fact that the action at message `step` uses: `atom`, held by any of `sources`."""
-
-    step: int
-    sources: tuple[int, ...]
-    atom: str = ""
-    is_whole: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    name: str
-    messages: tuple[Message, ...]
-    needs: tuple[Need, ...] = ()
-
-    @property
-    def tokens(self) -> int:
-        return sum(message.tokens for message in self.messages)
+Block = tuple[str, int]
 
 
 @dataclass(slots=True)
@@ -71,123 +29,183 @@ class Bill:
     input: float = 0.0
     calls: int = 0
     changes: int = 0  # windows that the policy changed
-    breaks: int = 0  # requests of which the one before is no prefix
+    breaks: int = 0  # requests that made the provider read anew what it had read from its cache before
     needs: int = 0
     met: int = 0
+    steps: int = 0  # steps with needs, and those with all of them met
+    steps_met: int = 0
+    states: int = 0
+    states_met: int = 0
     expands: int = 0
     peak: int = 0
     over: int = 0  # calls above the limit
+    dangling: int = 0  # deltas whose base does not stand: must never be
     breaks_at: list[int] = field(default_factory=list)
+    missed: list[tuple[int, int, str]] = field(default_factory=list)
+    reasons: list[tuple[int, str]] = field(default_factory=list)
 
 
 def simulate(
     session: Session, policy: Policy, prices: Prices | None = None, *, limit: int = 0, guard: float = 0.97,
-    goal: float = 0.6,
+    goal: float = 0.6, over_price: float = 1.0, cold: Collection[int] = (),
 ) -> Bill:  # fmt: skip
-    """Replay a session. With `limit`, pressure arises when the next request would pass `guard` x limit."""
+    """Replay a session. With `limit`, pressure arises when the next request would pass `guard` x limit.
+
+    A call above the limit costs `over_price` times as much. At the steps in `cold` the cache is gone.
+    """
     prices = prices or Prices()
     bill = Bill()
     held: dict[str, Form] = {}
+    kept: dict[str, tuple[int, ...]] = {}
     memory: Mapping[str, float] = {}
     digest_tokens = 0
     seen = 0
-    past: list[list[tuple[str, int]]] = []
+    past: list[list[Block]] = []
     copies: dict[int, int] = {}
+    fresh = [_candidate(session.messages[i], i, is_seen=False) for i in range(len(session.messages))]
+    known = [_candidate(session.messages[i], i, is_seen=True) for i in range(len(session.messages))]
     needs: dict[int, list[Need]] = {}
     for need in session.needs:
         needs.setdefault(need.step, []).append(need)
     for step, message in enumerate(session.messages):
         if message.kind != "assistant" or (step and session.messages[step - 1].group == message.group):
             continue
-        candidates = _candidates(session.messages[:step], seen)
+        candidates = (*known[:seen], *fresh[seen:step])
         extra = sum(session.messages[source].tokens for source in copies)
         pressure = _pressure(candidates, held, digest_tokens + extra, limit, guard, goal)
+        past = [] if step in cold else past
         situation = Situation(
-            candidates, Budget(limit or 10_000_000), prices, held, digest_tokens, pressure, memory=memory
-        )
+            candidates, Budget(limit or 10_000_000), prices, held, kept, digest_tokens, pressure,
+            is_cold=step in cold, is_new_turn=bool(candidates) and candidates[-1].kind == "user", memory=memory,
+        )  # fmt: skip
         selection = policy.select(situation)
         check(situation, selection)
+        selection = _with_kept(selection, held, kept)
         chosen = [choice.form for choice in selection.choices]
         if any(held.get(c.id, Form.FULL) is not form for c, form in zip(candidates, chosen, strict=True)):
             bill.changes += 1
+            bill.reasons.append((step, selection.reason))
+        bill.dangling += _dangling(session, chosen)
         copies = {source: at for source, at in copies.items() if chosen[at - 1] > Form.FOLDED}
-        blocks, digest_tokens = _blocks(candidates, chosen, copies)
+        blocks, digest_tokens = _blocks(candidates, selection, copies)
         cost, window = _price(blocks, past, prices)
-        if past and _common(blocks, past[-1]) < sum(tokens for _, tokens in past[-1]):
+        # What only the last request had in full was never read from the cache: losing it is no break.
+        if len(past) > 1 and _common(blocks, past[-1]) < _common(past[-2], past[-1]):
             bill.breaks += 1
             bill.breaks_at.append(step)
-        bill.input += cost
+        is_over = bool(limit and window > limit)
+        bill.input += cost * (over_price if is_over else 1.0)
         bill.calls += 1
         bill.peak = max(bill.peak, window)
-        bill.over += bool(limit and window > limit)
+        bill.over += is_over
         past = [*past[-5:], blocks]
         held = {c.id: form for c, form in zip(candidates, chosen, strict=True) if form is not Form.FULL}
+        kept = {choice.id: choice.keep for choice in selection.choices if choice.keep}
         memory = selection.memory
         seen = step
-        _meet(session, needs.get(step, ()), chosen, copies, window, prices, bill)
+        _meet(session, needs.get(step, ()), selection, copies, window, prices, bill)
     return bill
 
 
-def _candidates(messages: Sequence[Message], seen: int) -> tuple[Candidate, ...]:
-    return tuple(
-        Candidate(
-            id=f"m{index}",
-            index=index,
-            group=message.group,
-            call=message.call,
-            kind=message.kind,
-            costs=(0, 0, message.stub, message.excerpt, NOT_OFFERED, message.tokens),
-            is_pinned=message.is_pinned,
-            is_seen=index < seen,
-            tool=message.tool,
-            size_chars=len(message.text),
-            text=message.text,
-            source=message.source,
-        )
-        for index, message in enumerate(messages)
+def _with_kept(selection: Selection, held: Mapping[str, Form], kept: Mapping[str, tuple[int, ...]]) -> Selection:
+    """The selection with what stays kept while the fold is as it was: such choices need not say it again."""
+    folded = [choice for choice in selection.choices if choice.form is Form.FOLDED]
+    if any(choice.keep or held.get(choice.id) is not Form.FOLDED for choice in folded):
+        return selection
+    choices = tuple(replace(c, keep=kept[c.id]) if c.id in kept else c for c in selection.choices)
+    return replace(selection, choices=choices)
+
+
+def _candidate(message: Message, index: int, *, is_seen: bool) -> Candidate:
+    return Candidate(
+        id=f"m{index:06d}",
+        index=index,
+        group=message.group,
+        call=message.call,
+        kind=message.kind,
+        costs=(0, 0, message.stub, message.excerpt, NOT_OFFERED, message.tokens),
+        is_pinned=message.is_pinned,
+        is_seen=is_seen,
+        is_failed=message.is_failed,
+        tool=message.tool,
+        size_chars=len(message.text),
+        text=message.text,
+        source=message.source,
+        excerpt=message.excerpt_kind,
+        bases=tuple(f"m{base:06d}" for base in message.bases),
     )
 
 
 def _pressure(
-    candidates: Sequence[Candidate], held: Mapping[str, Form], digest: int, limit: int, guard: float, goal: float
+    candidates: Sequence[Candidate], held: Mapping[str, Form], extra: int, limit: int, guard: float, goal: float
 ) -> Pressure | None:
     if not limit:
         return None
-    tokens = digest + sum(max(0, c.costs[held.get(c.id, Form.FULL)]) for c in candidates)
+    tokens = extra + sum(max(0, c.costs[held.get(c.id, Form.FULL)]) for c in candidates)
     return Pressure("guard", int(goal * limit), tokens) if tokens > guard * limit else None
 
 
+def _dangling(session: Session, chosen: Sequence[Form]) -> int:
+    return sum(
+        form is Form.EXCERPT and any(not _stands(session.messages[base], chosen[base]) for base in message.bases)
+        for message, form in zip(session.messages, chosen, strict=False)
+    )
+
+
+def _stands(message: Message, form: Form) -> bool:
+    return form is Form.FULL or (form is Form.EXCERPT and message.excerpt_kind == "delta")
+
+
 def _blocks(
-    candidates: Sequence[Candidate], chosen: Sequence[Form], copies: Mapping[int, int]
-) -> tuple[list[tuple[str, int]], int]:
-    folded = [c.id for c, form in zip(candidates, chosen, strict=True) if form is Form.FOLDED]
-    calls = sum(form is Form.FOLDED and c.kind == "tool_result" for c, form in zip(candidates, chosen, strict=True))
+    candidates: Sequence[Candidate], selection: Selection, copies: Mapping[int, int]
+) -> tuple[list[Block], int]:
+    folded = [choice for choice in selection.choices if choice.form is Form.FOLDED]
+    calls = sum(
+        choice.form is Form.FOLDED and c.kind == "tool_result"
+        for c, choice in zip(candidates, selection.choices, strict=True)
+    )
     digest = digest_allowance(calls) if folded else 0
-    blocks: list[tuple[str, int]] = []
+    for candidate, choice in zip(candidates, selection.choices, strict=True):
+        if choice.form is Form.FOLDED and choice.keep:
+            digest += kept_tokens(candidate, choice.keep)
+    at: dict[int, list[int]] = {}
+    for source, place in copies.items():
+        at.setdefault(place, []).append(source)
+    blocks: list[Block] = []
     has_digest = False
-    for candidate, form in zip(candidates, chosen, strict=True):
-        if form is Form.FOLDED:
+    for candidate, choice in zip(candidates, selection.choices, strict=True):
+        if choice.form is Form.FOLDED:
             if not has_digest:
-                blocks.append((f"digest of {len(folded)} to {folded[-1]}", digest))
+                blocks.append(
+                    (f"digest of {len(folded)} to {folded[-1].id}, {hash(tuple(c.keep for c in folded))}", digest)
+                )
                 has_digest = True
-        elif form is not Form.ABSENT:
-            blocks.append((f"{candidate.id}/{form}", candidate.costs[form]))
-        for source, at in copies.items():
-            if at == candidate.index + 1:
-                blocks.append((f"copy of {source}", candidates[source].tokens))
+        elif choice.form is not Form.ABSENT:
+            blocks.append((f"{candidate.id}/{choice.form:d}", candidate.costs[choice.form]))
+        for source in at.get(candidate.index + 1, ()):
+            blocks.append((f"copy of {source}", candidates[source].tokens))
     return blocks, digest
 
 
-def _price(
-    blocks: Sequence[tuple[str, int]], past: Sequence[Sequence[tuple[str, int]]], prices: Prices
-) -> tuple[float, int]:
+@lru_cache(maxsize=20_000)
+def _segments(text: str) -> tuple[Segment, ...]:
+    return split(text)
+
+
+def kept_tokens(candidate: Candidate, keep: Sequence[int]) -> int:
+    """Tokens of an item's kept segments with its header line."""
+    segments = _segments(candidate.text)
+    return 15 + sum(len(segments[index].text) + 1 for index in keep) // 4
+
+
+def _price(blocks: Sequence[Block], past: Sequence[Sequence[Block]], prices: Prices) -> tuple[float, int]:
     window = sum(tokens for _, tokens in blocks)
     common = max((_common(blocks, other) for other in past), default=0)
     cached = common // 128 * 128 if common >= 1_024 else 0
     return cached * prices.cached + (window - cached) * prices.write, window
 
 
-def _common(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> int:
+def _common(one: Sequence[Block], other: Sequence[Block]) -> int:
     common = 0
     for a, b in zip(one, other, strict=False):
         if a != b:
@@ -197,248 +215,35 @@ def _common(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) ->
 
 
 def _meet(
-    session: Session, needs: Sequence[Need], chosen: Sequence[Form], copies: dict[int, int], window: int,
+    session: Session, needs: Sequence[Need], selection: Selection, copies: dict[int, int], window: int,
     prices: Prices, bill: Bill,
 ) -> None:  # fmt: skip
+    before = bill.met
     for need in needs:
         bill.needs += 1
-        if any(source in copies or _shows(session.messages[source], chosen[source], need) for source in need.sources):
+        bill.states += need.is_whole
+        if any(s in copies or _shows(session.messages[s], selection, s, need) for s in need.sources):
             bill.met += 1
+            bill.states_met += need.is_whole
             continue
         source = need.sources[-1]
         bill.expands += 1
+        bill.missed.append((need.step, source, need.atom))
         bill.input += window * prices.cached + session.messages[source].tokens + EXPAND_OUTPUT * prices.output
         copies[source] = need.step
+    if needs:
+        bill.steps += 1
+        bill.steps_met += bill.met - before == len(needs)
 
 
-def _shows(message: Message, form: Form, need: Need) -> bool:
-    if form is Form.FULL:
+def _shows(message: Message, selection: Selection, source: int, need: Need) -> bool:
+    choice = selection.choices[source]
+    if _stands(message, choice.form):
         return True
-    return form is Form.EXCERPT and not need.is_whole and bool(need.atom) and need.atom in message.excerpt_text
-
-
-def tool_result(text: str, group: int, call: int, tool: str, source: str, number: int) -> Message:
-    """A result with the stub and the excerpt that the product itself would make."""
-    full = len(text) // 4 + 4
-    stub = len(forms.stub(text, id=f"m{number:06d}", tool=tool, failed=False, argument=source)) // 4 + 4
-    shape = _shape(text) if full >= 1_000 else ""
-    made = forms.excerpt(text, id=f"m{number:06d}", tool=tool, failed=False, argument=source, shape_text=shape)
-    excerpt = len(made) // 4 + 4 if made is not None and full >= 300 else NOT_OFFERED
-    is_stub = len(text) >= 500 and stub < full
-    return Message(
-        "tool_result", text, group, call, tool, source, stub if is_stub else NOT_OFFERED, excerpt, made or ""
-    )
-
-
-def _shape(text: str) -> str:
-    if not forms.is_json_like(text):
-        return ""
-    try:
-        return forms.shape(json.loads(text))
-    except ValueError:
-        return ""
-
-
-class Builder:
-    """Writes a session message by message."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.messages: list[Message] = []
-        self.needs: list[Need] = []
-        self._group = -1
-        self._call = 0
-
-    def system(self, text: str) -> None:
-        self._add("system", text, is_pinned=True)
-
-    def user(self, text: str) -> None:
-        is_first = all(message.kind != "user" for message in self.messages)
-        self._add("user", text, is_pinned=is_first)
-
-    def step(self, tool: str, source: str, result: str, said: str = "") -> int:
-        """An assistant turn with one call, and its result; the index of the result."""
-        self.assistant(f"{said}\n{tool} {source}")
-        return self.result(tool, source, result)
-
-    def assistant(self, text: str) -> None:
-        self._call += 1
-        self._add("assistant", text)
-
-    def result(self, tool: str, source: str, text: str) -> int:
-        self.messages.append(tool_result(text, self._group, self._call, tool, source, len(self.messages)))
-        return len(self.messages) - 1
-
-    def need(self, *sources: int, atom: str = "", is_whole: bool = False) -> None:
-        """The next assistant turn uses `atom` from one of `sources`."""
-        self.needs.append(Need(len(self.messages), sources, atom, is_whole))
-
-    def session(self) -> Session:
-        return Session(self.name, tuple(self.messages), tuple(self.needs))
-
-    def _add(self, kind: Kind, text: str, *, is_pinned: bool = False) -> None:
-        self._group += 1
-        self.messages.append(Message(kind, text, self._group, self._call, is_pinned=is_pinned))
-
-
-PLACES = [
-    "mole",
-    "quay",
-    "sluice",
-    "berth",
-    "gauge",
-    "beacon",
-    "dyke",
-    "weir",
-    "ferry",
-    "pilot",
-    "buoy",
-    "slip",
-    "basin",
-    "lock",
-    "jetty",
-    "crane",
-]
-DOINGS = [
-    "moors",
-    "drains",
-    "opens",
-    "shifts",
-    "logs",
-    "pumps",
-    "raises",
-    "lowers",
-    "counts",
-    "charts",
-    "dredges",
-    "tows",
-    "lights",
-    "rings",
-]
-
-
-def _code(chance: random.Random, size: int) -> str:
-    lines: list[str] = []
-    while sum(len(line) + 1 for line in lines) < size:
-        a, b, n = chance.choice(PLACES), chance.choice(DOINGS), chance.randint(10, 9_999)
-        lines += [f"def {b}_{a}_{n}(level, tide={n}):", f"    {a} = survey_{a}(level) + {n}",
-                  f"    return {a} if {a} > tide else {b}_default", ""]  # fmt: skip
-    return "\n".join(lines)[:size]
-
-
-def _grep(chance: random.Random, size: int) -> str:
-    lines: list[str] = []
-    while sum(len(line) + 1 for line in lines) < size:
-        a, b, n = chance.choice(PLACES), chance.choice(DOINGS), chance.randint(10, 9_999)
-        lines.append(f"harbour/{a}/{b}_{n % 97}.py:{n}:    {a} = {b}_{a}_{n}(level)  # {chance.choice(DOINGS)} first")
-    return "\n".join(lines)[:size]
-
-
-def _log(chance: random.Random, size: int) -> str:
-    lines: list[str] = []
-    while sum(len(line) + 1 for line in lines) < size:
-        n = len(lines)
-        lines.append(f"2026-04-02T{n // 3600:02}:{n // 60 % 60:02}:{n % 60:02}Z INFO {chance.choice(PLACES)} "
-                     f"{chance.choice(DOINGS)} level={chance.randint(0, 900)}")  # fmt: skip
-    at = chance.randrange(len(lines))
-    lines[at] = lines[at].replace("INFO", "ERROR") + f" code=E{chance.randint(1_000, 9_999)}"
-    return "\n".join(lines)
-
-
-def _json(chance: random.Random, size: int) -> str:
-    rows: list[dict[str, object]] = []
-    while len(json.dumps(rows)) < size:
-        rows.append({"id": chance.randint(10_000, 99_999), "place": chance.choice(PLACES),
-                     "state": chance.choice(DOINGS), "level": chance.randint(0, 900)})  # fmt: skip
-    return json.dumps(rows)
-
-
-def big_outputs(seed: int = 7, turns: int = 40) -> Session:
-    """A result of 4-12 KB at every turn: searches, arrays, logs with one ERROR, code; one file read eight times."""
-    chance = random.Random(seed)
-    build = Builder(f"big-{seed}")
-    build.system("You keep a harbour's software in order. Use the tools. " * 20)
-    build.user("Find out why the sluice opens late, and repair it. " * 4)
-    same = _code(chance, 8_000)
-    rereads = set(chance.sample(range(turns), 8))
-    for turn in range(turns):
-        size = chance.randint(4_000, 12_000)
-        said = f"Step {turn}: I look at the {chance.choice(PLACES)} next, as the {chance.choice(PLACES)} seems right."
-        if turn in rereads:
-            build.step("read_file", "harbour/sluice/core.py", same, said)
-            continue
-        kind = chance.choice(["search", "query", "logs", "read_file"])
-        make = {"search": _grep, "query": _json, "logs": _log, "read_file": _code}[kind]
-        build.step(kind, f"{chance.choice(PLACES)}_{chance.randint(100, 999)}", make(chance, size), said)
-    build.assistant("Repaired.")
-    return build.session()
-
-
-def coding_run(seed: int, calls: int) -> Session:
-    """Like natural coding runs: about 400 tokens a call, half of it prose and edits, facts needed late."""
-    chance = random.Random(seed)
-    build = Builder(f"code-{calls}-{seed}")
-    build.system("You are a careful engineer in a harbour office. " * 12)
-    build.user("The pump in basin 4 is logged twice. Find the cause, repair it, and test it. " * 6)
-    reads: list[tuple[int, str]] = []
-    for call in range(calls):
-        said = " ".join(f"{chance.choice(PLACES)} {chance.choice(DOINGS)}" for _ in range(chance.randint(10, 50)))
-        if reads and chance.random() < 0.12:
-            # A fact from any earlier reading, most of them recent, some from long ago.
-            back = min(len(reads) - 1, int(chance.expovariate(1 / 6)))
-            source, name = reads[-1 - back]
-            build.need(source, atom=name)
-            said += f" {name}"
-        roll = chance.random()
-        if roll < 0.35:
-            text = _code(chance, int(chance.lognormvariate(7.0, 0.9)) + 200)
-            path = f"harbour/{chance.choice(PLACES)}/{chance.choice(DOINGS)}_{call}.py"
-            source = build.step("bash", f"cat {path}", text, said)
-            names = [line.split("(")[0][4:] for line in text.splitlines() if line.startswith("def ")]
-            if names:
-                reads.append((source, chance.choice(names)))
-        elif roll < 0.55:
-            build.step(
-                "bash", f"grep -rn {chance.choice(PLACES)} harbour", _grep(chance, chance.randint(200, 2_500)), said
-            )
-        elif roll < 0.8:
-            edit = _code(chance, chance.randint(400, 3_000))
-            build.step("bash", f"cat > harbour/fix_{call}.py <<'EOF'\n{edit}\nEOF", "done", said)
-        else:
-            build.step(
-                "bash", f"python -m pytest harbour/test_{call}.py", _log(chance, chance.randint(300, 3_000)), said
-            )
-    build.assistant("It is repaired and tested.")
-    return build.session()
-
-
-def recorded(path: Path, labels: Path | None = None) -> Session:
-    """A recorded run: one chat message a line. Labels are optional."""
-    build = Builder(path.stem)
-    names: dict[str, tuple[str, str]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        message = json.loads(line)
-        text = message.get("content") or ""
-        if not isinstance(text, str):
-            text = "\n".join(part.get("text", "") for part in text)
-        if message["role"] in ("system", "developer"):
-            build.system(text)
-        elif message["role"] == "user":
-            build.user(text)
-        elif message["role"] == "assistant":
-            calls = message.get("tool_calls") or []
-            for call in calls:
-                function = call["function"]
-                names[call["id"]] = (function["name"], key_argument(function["arguments"]))
-            arguments = "\n".join(call["function"]["arguments"] for call in calls)
-            build.assistant(f"{text}\n{arguments}")
-        else:
-            build.result(*names.get(message.get("tool_call_id", ""), ("", "")), text)
-    if labels is not None and labels.exists():
-        for step in json.loads(labels.read_text(encoding="utf-8"))["steps"]:
-            build.needs += [
-                Need(step["step"], tuple(need["sources"]), str(need.get("atom") or ""), need["kind"] == "state")
-                for need in step["needs"]
-                if all(source < step["step"] for source in need["sources"])
-            ]
-    return build.session()
+    if choice.keep and len(choice.keep) == len(_segments(message.text)):
+        return True
+    if need.is_whole or not need.atom:
+        return False
+    if choice.keep and any(need.atom in _segments(message.text)[index].text for index in choice.keep):
+        return True
+    return choice.form is Form.EXCERPT and need.atom in message.excerpt_text

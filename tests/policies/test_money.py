@@ -9,11 +9,15 @@ import pytest
 from policies.ageing import WordIndex
 from policies.draft import Draft
 from policies.economics import EconomicsOptions
+from policies.filling import Filler
+from policies.ledger import Ledger
 from policies.model import Candidate, Form, Prices, Situation
-from policies.money import Ledger, fold_when_due, foldable_groups, is_busy, newest_call, tail_start
+from policies.money import fold_when_due, foldable_groups, keep_best, keep_room, tail_start
+from policies.scoring import Weights
 from policies.testing import make_candidate, make_session, make_situation
 
 OPTIONS = EconomicsOptions()
+FILLER = Filler(Weights.make())
 LONG = make_session(80, 250, call_tokens=150)
 """400 tokens a call, as coding runs have."""
 
@@ -26,20 +30,11 @@ def due(
     situation: Situation, ledger: Ledger | None = None, options: EconomicsOptions = OPTIONS
 ) -> tuple[Draft, str, float]:
     draft = Draft(situation)
-    reason, rent = fold_when_due(draft, ledger or Ledger(), options, WordIndex())
+    reason, rent = fold_when_due(draft, ledger or Ledger(), options, WordIndex(), FILLER)
     return draft, reason, rent
 
 
-def test_the_ledger_survives_the_policy_memory() -> None:
-    ledger = Ledger(rent=120.5, sent=7)
-    assert Ledger.read(ledger.memory()) == ledger
-    assert Ledger.read({}) == Ledger()
-
-
 def test_the_same_list_again_pays_no_rent_again() -> None:
-    ledger = Ledger(rent=10, sent=7)
-    assert ledger.advance(7, 99) == ledger
-    assert ledger.advance(9, 99) == Ledger(99, 9)
     _, _, rent = due(make_situation(LONG), Ledger(rent=10, sent=len(LONG)))
     assert rent == 10
 
@@ -120,8 +115,30 @@ def test_the_tail_is_bounded_by_calls_and_tokens(result_tokens: int, calls_kept:
     assert first.call == 30 - calls_kept + 1
 
 
-def test_a_run_of_large_outputs_is_busy() -> None:
-    assert is_busy(Draft(make_situation(make_session(10, 2_000))), OPTIONS)
-    assert not is_busy(Draft(make_situation(LONG)), OPTIONS)
-    assert not is_busy(Draft(make_situation([make_candidate(0, "user", 90_000)])), OPTIONS), "no call yet"
-    assert newest_call(Draft(make_situation([]))) == 0
+def test_lines_that_report_errors_stay_when_their_results_are_folded() -> None:
+    candidates = list(LONG)
+    log = "\n".join([*(f"INFO tide {n}" for n in range(40)), "2026-04-02 ERROR sluice 9 stuck", "INFO end"])
+    candidates[11] = replace(candidates[11], kind="tool_result", tool="read_log", text=log)
+    draft, reason, _ = due(make_situation(candidates), Ledger(rent=1_000_000))
+    assert reason and draft.forms[11] is Form.FOLDED
+    choice = draft.finish(reason).choices[11]
+    assert 40 in choice.keep
+
+
+def test_what_is_kept_of_a_fold_fits_its_room() -> None:
+    draft, _, _ = due(make_situation(LONG), Ledger(rent=1_000_000))
+    folded = [c for c, form in zip(draft.candidates, draft.forms, strict=True) if form is Form.FOLDED]
+    room = keep_room(sum(c.tokens for c in folded), OPTIONS)
+    assert 0 < room <= OPTIONS.keep_limit
+    keep_best(draft, 0, FILLER)
+    assert draft.keep == {}, "without room, and without errors, nothing stays"
+
+
+def test_a_base_of_a_delta_that_stays_is_not_folded() -> None:
+    candidates = list(LONG)
+    base, delta = candidates[11], candidates[-6 if candidates[-6].kind == "tool_result" else -7]
+    assert base.kind == delta.kind == "tool_result"
+    candidates[delta.index] = replace(delta, costs=(0, 0, 40, 60, -1, 250), excerpt="delta", bases=(base.id,))
+    situation = make_situation(candidates, held={delta.id: Form.EXCERPT})
+    draft, reason, _ = due(situation, Ledger(rent=1_000_000))
+    assert reason and draft.forms[base.index] is Form.FULL and draft.forms[delta.index] is Form.EXCERPT

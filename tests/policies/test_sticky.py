@@ -215,11 +215,41 @@ def windows_of(calls: int, result_tokens: int, call_tokens: int = 50) -> tuple[l
     return made, window_tokens(situation, made[-1])
 
 
-def test_a_run_of_large_outputs_is_masked_in_few_batches() -> None:
+def test_a_run_of_large_outputs_is_folded_once_or_twice() -> None:
     made, tokens = windows_of(40, 2_000)
     reasons = [selection.reason for selection in made if selection.reason]
-    assert 2 <= len(reasons) <= 4 and all("masked" in reason for reason in reasons)
-    assert tokens < 32_000
+    assert 1 <= len(reasons) <= 3 and all("folded" in reason and "rent" in reason for reason in reasons)
+    assert tokens < 45_000
+
+
+@pytest.mark.parametrize("kind", ["threshold", "guard", "overflow", "budget"])
+def test_every_pressure_is_relieved_by_the_same_fold(kind: PressureKind) -> None:
+    situation = make_situation(make_session(80, 250, call_tokens=150), pressure=Pressure(kind, 9_000))
+    selection = Sticky(DEFAULT).select(situation)
+    check(situation, selection)
+    assert kind in selection.reason and "folded" in selection.reason
+    assert window_tokens(situation, selection) <= 9_000
+    assert [c.form for c in selection.choices] == [
+        c.form for c in Sticky(DEFAULT).select(replace(situation, pressure=Pressure("guard", 9_000))).choices
+    ]
+
+
+def test_a_fold_that_must_be_takes_a_delta_along_with_its_base() -> None:
+    candidates = list(make_session(80, 250, call_tokens=150))
+    base, delta = (next(c for c in candidates if c.kind == "tool_result" and c.call == call) for call in (5, 78))
+    candidates[delta.index] = replace(delta, costs=(0, 0, 40, 60, -1, 250), excerpt="delta", bases=(base.id,))
+    held = {delta.id: Form.EXCERPT}
+    situation = make_situation(candidates, held=held, pressure=Pressure("guard", 9_000))
+    forms = forms_of(Sticky(DEFAULT).select(situation))
+    assert forms[base.id] is Form.FOLDED and forms[delta.id] is Form.STUB
+
+
+def test_a_delta_without_its_base_in_the_request_stands_in_full_again() -> None:
+    candidates = list(make_session(20, 250))
+    delta = next(c for c in candidates if c.kind == "tool_result" and c.call == 12)
+    candidates[delta.index] = replace(delta, costs=(0, 0, 40, 60, -1, 250), excerpt="delta", bases=("gone",))
+    selection = Sticky(DEFAULT).select(make_situation(candidates, held={delta.id: Form.EXCERPT}))
+    assert forms_of(selection)[delta.id] is Form.FULL
 
 
 def test_a_run_of_small_outputs_is_folded_once_or_twice() -> None:
