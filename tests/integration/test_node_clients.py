@@ -6,23 +6,22 @@ import json
 import shutil
 import subprocess
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.codex import CLIENTS
 from tests.support.replies import error_reply
 from tests.support.serve import served
 from tests.support.strict_lists import ORPHAN
 from tests.support.strict_model import SCRIPT, STEPS, SYSTEM, TOOL, TURNS, StrictModel, ask, report, survey
 from tests.support.upstream import ScriptedUpstream
 
-FOLDER = Path(__file__).resolve().parent.parent / "clients"
 NODE = shutil.which("node")
 pytestmark = [
     pytest.mark.clients,
     pytest.mark.skipif(
-        NODE is None or not (FOLDER / "node_modules" / "openai").is_dir(), reason="npm install in tests/clients first"
+        NODE is None or not (CLIENTS / "node_modules" / "openai").is_dir(), reason="npm install in tests/clients first"
     ),
 ]
 WINDOW = 5_000
@@ -39,7 +38,7 @@ def talk() -> str:
 
 
 def drive(client: str, kind: str, base_url: str) -> dict[str, Any]:
-    command = [str(NODE), str(FOLDER / "session.mjs"), client, base_url, kind]
+    command = [str(NODE), str(CLIENTS / "session.mjs"), client, base_url, kind]
     done = subprocess.run(command, input=talk(), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     seen: dict[str, Any] = json.loads(done.stdout)
@@ -95,17 +94,21 @@ def test_one_overflow_is_recovered_unseen(client: str, kind: str) -> None:
 
 
 @streamed
-def test_what_is_kept_at_the_provider_passes_as_it_came(kind: str) -> None:
-    """By default the AI SDK refers to stored items by id. Their words are not in the request: it is left alone."""
+def test_what_is_kept_at_the_provider_is_named_and_made_smaller_all_the_same(kind: str) -> None:
+    """By default the AI SDK refers to stored items by id. They went through here, so what they say is known."""
     model, straight = StrictModel(), StrictModel()
     with ScriptedUpstream(straight) as upstream:
         expected = drive("ai-sdk-stored", kind, upstream.base_url)
+    assert expected["error"] is None and not straight.refusals
     settings: dict[str, Any] = {"models": {"scripted-*": {"window": WINDOW}}, "window__compact_at": 2_000}
     with ScriptedUpstream(model) as upstream, served(upstream.base_url, **settings, **SMALL) as proxy:
         seen = drive("ai-sdk-stored", kind, proxy.base_url)
     assert seen == expected
-    assert [request.body for request in model.taken] == [request.body for request in straight.taken]
+    assert not model.refusals
     assert b'"item_reference"' in model.taken[-1].body
+    assert any(b"output omitted from history" in request.body for request in model.taken)
+    assert any(b"made by the proxy" in request.body for request in model.taken)
+    assert len(model.taken[-1].body) < len(straight.taken[-1].body) // 2
 
 
 @clients

@@ -101,11 +101,12 @@ class StrictModel:
     refusals: list[str] = field(default_factory=list)
     overflows: int = 0
     taken: list[Request] = field(default_factory=list)
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __call__(self, request: Request) -> Action:
         body = request.json()
         is_chat = request.path.endswith("/chat/completions")
-        items = body["messages"] if is_chat else as_items(body["input"])
+        items = body["messages"] if is_chat else self._read(as_items(body["input"]))
         fault = self._chat_fault(body) if is_chat else self._responses_fault(items)
         if fault is not None:
             self.refusals.append(fault[0])
@@ -116,7 +117,15 @@ class StrictModel:
             return self._overflow(tokens, is_in_stream=not is_chat and bool(body.get("stream")))
         self.taken.append(request)
         answer = answer_to(items)
-        return _chat_reply(body, answer, tokens) if is_chat else _responses_reply(body, answer, tokens)
+        if is_chat:
+            return _chat_reply(body, answer, tokens)
+        output = _output(body, answer)
+        self.kept |= {item["id"]: item for item in output if body.get("store") is not False}
+        return _responses_reply(body, answer, output, tokens)
+
+    def _read(self, items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Every reference as the item that it names."""
+        return [self.kept.get(item["id"], item) if item.get("type") == "item_reference" else item for item in items]
 
     def _chat_fault(self, body: dict[str, Any]) -> tuple[str, str] | None:
         if body.get("stream_options") and not body.get("stream"):
@@ -169,12 +178,16 @@ def _chat_reply(body: dict[str, Any], answer: Answer, tokens: int) -> Action:
     )
 
 
-def _responses_reply(body: dict[str, Any], answer: Answer, tokens: int) -> Action:
+def _output(body: dict[str, Any], answer: Answer) -> list[dict[str, Any]]:
     sealed = f"gAAAA{answer.name}" * 20 if body.get("store") is False else None
     output = [events.reasoning_item(f"rs_{answer.name}", sealed)]
     if answer.text:
         output.append(events.message_item(f"msg_{answer.name}", answer.text))
     output += [events.call_item(f"fc_{call_id}", call_id, TOOL, arguments) for call_id, arguments in answer.calls]
+    return output
+
+
+def _responses_reply(body: dict[str, Any], answer: Answer, output: list[dict[str, Any]], tokens: int) -> Action:
     whole = events.response(f"resp_{answer.name}", output, events.usage(tokens, 10))
     if not body.get("stream"):
         return json_reply(whole, headers=SPENT)
