@@ -74,6 +74,9 @@ class Rounds:
         made = Rounded(spoken, Batch(), tuple(answer.item for answer in answers if answer.item))
         made = replace(made, rows=self._row_batch(turn, made, answers))
         self.kept.append(made)
+        state = turn.live.state
+        for item in made.targets:  # what a model came back for weighs more from now on
+            state.importance = {**state.importance, item: state.importance.get(item, 0.0) + 1.0}
         return made
 
     def _id(self, conversation: str) -> str:
