@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from policies.history import Histories, History
@@ -22,11 +22,12 @@ COMPLETE_AT = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """Segments to keep by candidate index, each item's score, and the tokens reckoned with."""
+    """Segments to keep by candidate index, each item's score, and what is reckoned with: tokens and worth."""
 
     keep: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     scores: Mapping[int, float] = field(default_factory=dict)
     tokens: int = 0
+    worth: float = 0.0
 
 
 def header_tokens(candidate: Candidate) -> int:
@@ -70,13 +71,15 @@ def choose(
     chosen = solve(ladders, room)
     keep: dict[int, tuple[int, ...]] = {}
     tokens = 0
+    worth = 0.0
     totals: dict[int, float] = {}
     for index, option, order in zip(indices, chosen, orders, strict=True):
         totals[index] = sum(scores[index]) + bonus.get(index, 0.0)
         if option is not None and option.label:
             keep[index] = tuple(sorted(order[: option.label]))
             tokens += option.cost
-    return Filling(keep, totals, tokens)
+            worth += option.value
+    return Filling(keep, totals, tokens, worth)
 
 
 def by_density(reading: Reading, scores: Sequence[float]) -> list[int]:
@@ -105,7 +108,3 @@ def ladder(reading: Reading, order: Sequence[int], scores: Sequence[float], head
     if order:
         options.append(Option(whole, sum(scores) + bonus, len(order)))
     return options
-
-
-def kept_ids(filling: Filling, candidates: Sequence[Candidate]) -> Collection[str]:
-    return [candidates[index].id for index in filling.keep]

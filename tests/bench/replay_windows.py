@@ -60,7 +60,7 @@ class Server:
     def _window(self, step: int, items: tuple[Candidate, ...], budget: int) -> Window:
         target = budget
         spent = 0.0
-        for attempt in range(3):
+        for attempt in range(5):
             situation = Situation(
                 items, Budget(target), held=self._held, digest_tokens=self._digest_tokens(),
                 pressure=Pressure("budget", target), memory=self._memory,
@@ -70,7 +70,7 @@ class Server:
             spent += time.process_time() - start
             check(situation, selection)
             window = self._serve(step, items, selection, budget)
-            if window.tokens <= budget or attempt == 2:
+            if window.tokens <= budget or attempt == 4:
                 break
             # As the proxy does: what was estimated too low is measured, and asked for again with so much less room.
             target -= window.tokens - budget + 8

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import statistics
+from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.knapsack import Option, hull, solve
@@ -54,21 +55,40 @@ def random_ladders(chance: random.Random) -> Ladders:
     return made
 
 
+@settings(deadline=None)
 @given(ladders, st.integers(0, 300))
 def test_the_budget_is_kept(made: Ladders, room: int) -> None:
     assert cost_of(solve(made, room)) <= room
 
 
+@settings(deadline=None)
 @given(ladders, st.integers(0, 300), st.integers(0, 100))
 def test_more_room_never_lowers_the_score(made: Ladders, room: int, more: int) -> None:
     assert value_of(solve(made, room + more)) >= value_of(solve(made, room)) - 1e-9
 
 
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 400), st.integers(0, 10_000), st.integers(0, 200))
+def test_more_room_never_lowers_the_score_of_many_items(seed: int, room: int, more: int) -> None:
+    chance = random.Random(seed)
+    made = [options for _ in range(6) for options in random_ladders(chance)]
+    one, other = solve(made, room), solve(made, room + more)
+    assert cost_of(one) <= room
+    assert value_of(other) >= value_of(one) - 1e-9
+
+
+def test_a_large_item_of_even_lines_gives_as_many_as_fit() -> None:
+    lines = [Option(0, 0.0, 0), *(Option(12 + 7 * n, 0.1 * n, n) for n in range(1, 500))]
+    (chosen,) = solve([lines], 300)
+    assert chosen is not None and 39 <= chosen.label <= 41
+
+
+@settings(deadline=None)
 @given(ladders)
 def test_steps_of_a_ladder_are_worth_less_and_less(made: Ladders) -> None:
     for options in made:
         climbed = hull(options)
-        rates = [(b.value - a.value) / (b.cost - a.cost) for a, b in zip(climbed, climbed[1:], strict=False)]
+        rates = [(b.value - a.value) / (b.cost - a.cost) for a, b in pairwise(climbed)]
         assert rates == sorted(rates, reverse=True)
 
 

@@ -6,7 +6,7 @@ import base64
 import json
 import random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.segments import LONG_LINE, SUBTREE, excerpt_body, split
@@ -105,6 +105,7 @@ json_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(json_values)
 def test_every_leaf_of_json_is_in_some_segment(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False)
@@ -114,6 +115,7 @@ def test_every_leaf_of_json_is_in_some_segment(value: object) -> None:
             assert word in joined or len(text) > SUBTREE
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from('ab \n\t{}[]":,\\()x1é😀'), max_size=900))
 def test_segments_are_in_order_and_within_the_text(text: str) -> None:
     segments = split(text)
