@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from proxy.attempt import Shown, Verdict, error_text, judge
 from proxy.core.headers import RawHeaders, header, response_headers
+from proxy.core.model import Conversation
 from proxy.core.overflow_rules import Rules
+from proxy.core.records import ExchangeRow
+from proxy.passthrough import RawRequest
+from proxy.recording import now
 from proxy.relay import Opening
 from proxy.settle import End
 from proxy.turn import Turn
+from proxy.wire.base import WireFormat
 from proxy.wire.errors import JSON_HEADERS, load, too_large
 
 TOO_LARGE = "This conversation grew too large for the model, even made smaller. Please send your last message again."
@@ -42,6 +47,41 @@ def reply_head(opening: Opening, turn: Turn | None, *, is_early: bool) -> RawHea
 def seen_error(opening: Opening) -> bytes:
     """The error of a reply: its whole body, or what stood inside a 200."""
     return opening.error_body if opening.error_body is not None else opening.reader.error
+
+
+def shown_of(opening: Opening, turn: Turn | None) -> Shown:
+    """An attempt as far as it was seen."""
+    return Shown(
+        status=opening.status,
+        error=seen_error(opening),
+        is_streamed=opening.error_body is None and bool(opening.reader.error),
+        has_content=opening.status < 400 and opening.reader.has_content,
+        is_rewritten=turn is not None and turn.rendered.is_rewritten,
+        asked_usage=turn is not None and turn.edits.ask_usage,
+        estimate=turn.limits.billed(turn.estimate) if turn else 0,
+        window=turn.limits.facts.window if turn else None,
+    )
+
+
+def arrival(
+    exchange: str, request: RawRequest, fmt: WireFormat, conversation: Conversation | None, turn: Turn | None
+) -> ExchangeRow:
+    """The record of a request, as far as it was understood and placed."""
+    return ExchangeRow(
+        id=exchange,
+        tenant=request.tenant,
+        conversation=turn.placement.conversation if turn else "",
+        branch=turn.placement.branch if turn else "",
+        verdict=turn.placement.verdict if turn else "bypass",
+        method=request.method,
+        path=request.path,
+        model=conversation.model if conversation else "",
+        wire=fmt.name,
+        is_stream=bool(conversation and conversation.is_stream),
+        request_bytes=0,
+        items=len(conversation.elements) if conversation else 0,
+        created_at=now(),
+    )
 
 
 def is_overflow(opening: Opening, rules: Rules) -> bool:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from proxy.answer import TOO_LARGE, end_of, give_up_reply, is_overflow, reply_head, seen_error
-from proxy.attempt import Shown, Verdict, error_text, judge
+from proxy.answer import TOO_LARGE, arrival, end_of, give_up_reply, is_overflow, reply_head, seen_error, shown_of
+from proxy.attempt import Verdict, error_text, judge
 from proxy.auth import keys_in
+from proxy.background import Watch
 from proxy.commits import Commits
 from proxy.compactor import Compactor
 from proxy.config import Config
@@ -33,7 +34,7 @@ from proxy.link import ClientLink
 from proxy.live import LiveBranches
 from proxy.models import ModelBook
 from proxy.passthrough import STATUS_OF, RawRequest
-from proxy.recording import merge, now
+from proxy.recording import merge
 from proxy.relay import Opening, Responder, end_late, look, open_reply, relay, say_stopping
 from proxy.rounds import Rounds
 from proxy.settle import End, outcome_only, settle, settle_round
@@ -79,6 +80,10 @@ class Exchanges:
 
     def format_of(self, request: RawRequest) -> WireFormat | None:
         return self._services.formats.find(request.method, request.path)
+
+    def watch(self, request: RawRequest) -> Watch | None:
+        """What reads the answer to a request that is passed through, if it may tell of an exchange."""
+        return self._services.chains.background.watch(request.method, request.path, request.tenant)
 
     async def run(self, request: RawRequest, fmt: WireFormat, link: ClientLink, respond: Responder) -> None:
         """Answer one request that carries a conversation."""
@@ -196,23 +201,8 @@ class _Exchange:
         return replace(batch, exchanges=(self._exchange_row(),))
 
     def _exchange_row(self) -> ExchangeRow:
-        turn, conversation = self.turn, self.conversation
-        return ExchangeRow(
-            id=self.id,
-            tenant=self.request.tenant,
-            conversation=turn.placement.conversation if turn else "",
-            branch=turn.placement.branch if turn else "",
-            verdict=turn.placement.verdict if turn else "bypass",
-            method=self.request.method,
-            path=self.request.path,
-            model=conversation.model if conversation else "",
-            wire=self.fmt.name,
-            is_stream=bool(conversation and conversation.is_stream),
-            request_bytes=len(self.body),
-            items=len(conversation.elements) if conversation else 0,
-            created_at=now(),
-            note=self.note,
-        )
+        row = arrival(self.id, self.request, self.fmt, self.conversation, self.turn)
+        return replace(row, request_bytes=len(self.body), note=self.note)
 
     def _submit(self, batch: Batch) -> None:
         self.commits.submit(batch, self.turn.live if self.turn is not None else None)
@@ -303,17 +293,7 @@ class _Exchange:
             # Only now is it known that the option was what it refused.
             self._submit(self.services.models.learn_refusal())
         error = seen_error(opening)
-        shown = Shown(
-            status=opening.status,
-            error=error,
-            is_streamed=opening.error_body is None and bool(opening.reader.error),
-            has_content=opening.status < 400 and opening.reader.has_content,
-            is_rewritten=turn is not None and turn.rendered.is_rewritten,
-            asked_usage=turn is not None and turn.edits.ask_usage,
-            estimate=turn.limits.billed(turn.estimate) if turn else 0,
-            window=turn.limits.facts.window if turn else None,
-        )
-        verdict, overflow = judge(shown, self.services.rules)
+        verdict, overflow = judge(shown_of(opening, turn), self.services.rules)
         if turn is None or verdict is Verdict.PASS_ON:
             return False
         if verdict is Verdict.WITHOUT_USAGE:
