@@ -11,6 +11,7 @@ from proxy.core.grouping import CallSite
 from proxy.core.listing import Listing, Listings
 from proxy.core.model import Conversation, Element
 from proxy.core.offers import Listed, MakeMaker, Maker, Note, Offer
+from proxy.core.receipts import prepare
 from proxy.core.situation import Facts
 from proxy.tokenizer import Tokenizer
 
@@ -41,6 +42,12 @@ class Measured:
     listing: Listing
     stale: frozenset[str] = frozenset()
     reading: Reading | None = None
+    fresh: int = 0  # so many items the branch's last request did not have
+
+    @property
+    def is_large(self) -> bool:
+        """Is so much of it new that working on it would hold the event loop?"""
+        return self.fresh > INLINE_ITEMS
 
     @property
     def size_bytes(self) -> int:
@@ -66,7 +73,12 @@ class Measurer:
         base = self.listings.base(elements, head)
         if len(elements) - (len(base.elements) if base is not None else 0) <= INLINE_ITEMS:
             return self.listings.of(elements, head)
-        return await self._tokenizer.run(self.listings.of, elements, head)
+        return await self._tokenizer.run(self._list, elements, head)
+
+    def _list(self, elements: tuple[Element, ...], head: int) -> Listing:
+        listing = self.listings.of(elements, head)
+        prepare(listing.path.steps)
+        return listing
 
     async def measure(
         self, conversation: Conversation, conversation_id: str, ids: Sequence[str], last: Measured | None = None
@@ -76,7 +88,7 @@ class Measurer:
         items = tuple(ids)
         start = _shared(listing, items, last)
         if last is not None and start == len(items) == len(last.ids):
-            return last
+            return replace(last, fresh=0) if last.fresh else last
         fresh = listing.elements[start:]
         if len(fresh) <= INLINE_ITEMS and self._tokenizer.is_quick([element.text for element in fresh]):
             return self._measure(conversation_id, listing, items, start, last)
@@ -93,7 +105,7 @@ class Measurer:
         if self._makers:
             reading, stale = self._read(listing, facts, start, last)
         tokens = sum([fact.tokens for fact in facts])
-        return Measured(conversation_id, ids, tuple(facts), tokens, listing, stale, reading)
+        return Measured(conversation_id, ids, tuple(facts), tokens, listing, stale, reading, len(ids) - start)
 
     def _fact(self, element: Element, item: str, count: int, site: CallSite | None) -> Facts:
         tokens = count + element.flat_tokens + MESSAGE_OVERHEAD

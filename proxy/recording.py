@@ -140,7 +140,7 @@ def window_row(
         suffix=suffix.hash,
         gap=gap,
         gaps=frame.gaps if len(distinct) > 1 else (),
-        out_hash=sha256(rendered.body).hexdigest(),
+        out_hash=rendered.out_hash or sha256(rendered.body).hexdigest(),
         out_bytes=len(rendered.body),
         policy=policy,
         reason=reason,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import ParamSpec, TypeVar
 
 import structlog
 
@@ -14,27 +15,35 @@ from policies.model import Budget, Pressure, PressureKind
 from proxy.config.sections import ExpandConfig
 from proxy.core.branches import Placement
 from proxy.core.hidden import continued
-from proxy.core.identity import Probe, Step, item_ids, number_items, probe
+from proxy.core.identity import Numbered, Probe, Step, item_ids, number_items, probe
 from proxy.core.kinds import kind_of
 from proxy.core.model import Conversation, Element
 from proxy.core.overflow import Overflow
 from proxy.core.receipts import Key
 from proxy.core.recent import answered, of_this_turn
 from proxy.core.thresholds import TARGET_SHARE
-from proxy.core.window import EMPTY, slots
 from proxy.folding import Folded
 from proxy.live import Live, LiveBranches
-from proxy.measuring import Measured
-from proxy.models import ModelBook, ModelLimits
+from proxy.measuring import INLINE_ITEMS
+from proxy.models import ModelBook
 from proxy.offering import Offering
 from proxy.recording import Served
 from proxy.summaries.book import SummaryBook
 from proxy.telling import Telling
 from proxy.tokenizer import Tokenizer
-from proxy.windows import Decision, Limits, Prior, Rendered, WindowBuilder
+from proxy.turn_state import Asked, Turn, whole
+from proxy.windows import Decision, Limits, Prior, WindowBuilder
 from proxy.wire.base import FrameEdits, WireFormat
 
+__all__ = ["Asked", "Turn", "Turns", "ahead_of", "whole"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
 log = structlog.get_logger()
+
+HEAVY_BYTES = 2 * 1024 * 1024
+"""A list of more bytes is joined and hashed off the event loop."""
 
 COLD_S = 3600.0
 """After so long without a call no provider's cache is warm."""
@@ -48,64 +57,6 @@ PREPARE_SHARE = 0.85
 """Summaries are written ahead once a bill is this near to the threshold, or the rent to being due."""
 MIN_OUTPUT = 256
 """A lowered output allowance below this is no answer: then the input shrinks instead."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """A list with its measures."""
-
-    conversation: Conversation
-    measured: Measured
-
-
-@dataclass(slots=True)
-class Turn:
-    """The state of one request on its way. `base` is the branch's last good window."""
-
-    exchange: str
-    fmt: WireFormat
-    conversation: Conversation
-    probe: Probe
-    placement: Placement
-    live: Live
-    fresh_keys: tuple[Key, ...]
-    measured: Measured
-    limits: ModelLimits
-    decision: Decision
-    rendered: Rendered
-    base: Served
-    tools_tokens: int = 0
-    edits: FrameEdits = field(default_factory=FrameEdits)
-    window: str = ""
-    attempt: int = 0
-    began_under: str = ""  # the branch's plan when this turn was placed
-    is_managed: bool = True  # False: passed as it came (side calls, suspended branches)
-    prior: Prior | None = None  # what the branch's last request left
-    original: Conversation | None = None  # what came, where `conversation` has also what stands behind it
-    asked: Asked | None = None  # the client's own list, where `conversation` has also what was hidden from it
-    before: Served | None = None  # the branch's window before this reply, in its later rounds
-    deferred: Folded | None = None  # a fold that waits for its summaries
-    tool: str = ""  # calls of this tool are ours
-    tool_tokens: int = 0  # of its definition, where it is in the request
-
-    @property
-    def estimate(self) -> int:
-        """Tokens of the outgoing request by our own counting, tools included."""
-        return self.decision.tokens + self.tools_tokens + self.tool_tokens
-
-    @property
-    def own(self) -> Asked:
-        """The client's own list."""
-        return self.asked or Asked(self.conversation, self.measured)
-
-    @property
-    def is_as_sent(self) -> bool:
-        """Was nothing of it ours to choose? Then without us it would have cost the same."""
-        return self.conversation.is_opaque or (self.original is not None and not self.rendered.is_rewritten)
-
-    @property
-    def saved(self) -> int:
-        return max(0, self.own.measured.tokens - self.decision.tokens)
 
 
 class Turns:
@@ -184,7 +135,7 @@ class Turns:
         if unseen:
             ids = item_ids(placement.conversation, conversation.elements, before=unseen)
         else:
-            live.numbered = number_items(placement.conversation, conversation.elements, live.numbered)
+            live.numbered = await self._numbered(placement.conversation, conversation, live.numbered)
             ids = list(live.numbered.ids)
         prior = live.prior
         is_managed = not (
@@ -225,8 +176,18 @@ class Turns:
         elif self._has_kept_compacted and conversation.is_kept and not live.state.is_suspended:
             marks = turn.limits.thresholds
             turn.edits = replace(turn.edits, compact_threshold=max(MIN_COMPACT_THRESHOLD, int(marks.compact_at)))
-        self._render(turn)
+        if measured.is_large or measured.listing.size_bytes > HEAVY_BYTES:
+            await self._tokenizer.run(self._draw, turn)
+            self._live.keep(live, turn.left)
+        else:
+            self._render(turn)
         return turn
+
+    async def _numbered(self, name: str, conversation: Conversation, known: Numbered | None) -> Numbered:
+        count = len(known.ids) if known is not None else 0
+        if len(conversation.elements) - count <= INLINE_ITEMS:
+            return number_items(name, conversation.elements, known)
+        return await self._tokenizer.run(number_items, name, conversation.elements, known)
 
     async def continued(
         self,
@@ -258,6 +219,7 @@ class Turns:
             before=turn.before or turn.base,
             began_under=live.plan_id,
             prior=live.prior,
+            rows=None,
             attempt=0,
             edits=replace(turn.edits, forbid_calls=is_last),
         )
@@ -269,9 +231,10 @@ class Turns:
         return self._asks_usage and not conversation.wants_usage and not self._models.refuses_usage
 
     async def _decide(self, turn: Turn) -> Decision:
-        calm = self._ask(turn, None)
+        calm = await self._off_loop(turn, self._ask, turn, None)
         pressure = self._pressure(turn, calm)
-        chosen = calm if pressure is None else self._relieved(turn, calm, pressure) or calm
+        pressed = await self._off_loop(turn, self._relieved, turn, calm, pressure) if pressure is not None else None
+        chosen = pressed or calm
         if self._telling.is_by_rules or chosen.folded is None:
             return chosen
         decision, turn.deferred = await self._telling.tell(
@@ -283,6 +246,12 @@ class Turns:
             must_shrink=self._expected(turn, whole(turn.measured)) >= turn.limits.thresholds.guard,
         )
         return decision
+
+    async def _off_loop(self, turn: Turn, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do what goes over all new items where it does not hold the event loop."""
+        if turn.measured.is_large:
+            return await self._tokenizer.run(work, *args, **kwargs)
+        return work(*args, **kwargs)
 
     def foresee(self, turn: Turn) -> Folded | None:
         """The fold that is near after this reply, as far as it can be told by now; None while none is."""
@@ -361,6 +330,11 @@ class Turns:
         return Pressure(kind, max(target, 0), figure)
 
     def _render(self, turn: Turn) -> None:
+        self._draw(turn)
+        self._live.keep(turn.live, turn.left)
+
+    def _draw(self, turn: Turn) -> None:
+        """Make the outgoing bytes. Touches nothing but the turn."""
         offer = self._offering.offer(
             turn.fmt,
             turn.conversation,
@@ -376,7 +350,7 @@ class Turns:
         turn.rendered = self._builder.render(
             turn.fmt, turn.conversation, turn.measured, turn.decision, turn.edits, turn.prior
         )
-        self._live.keep(turn.live, Prior(turn.measured, turn.decision, turn.rendered))
+        turn.left = Prior(turn.measured, turn.decision, turn.rendered)
         if turn.original is not None and not (turn.is_managed and turn.rendered.is_rewritten):
             self._render_original(turn, turn.original)
         if turn.edits.compact_threshold is not None:  # a field of ours that the provider may refuse
@@ -446,8 +420,3 @@ class Turns:
 def ahead_of(turn: Turn) -> list[Element | Step]:
     """What stands ahead of the reply, as identity numbers it."""
     return [*turn.conversation.elements[: turn.conversation.head], *turn.placement.path.steps]
-
-
-def whole(measured: Measured) -> Decision:
-    """Everything in full."""
-    return Decision(EMPTY, tuple(slots(EMPTY, measured.ids)), "", {}, measured.tokens)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from proxy.core.identity import item_ids
 from proxy.core.links import link_type
 from proxy.core.receipts import Key, new_keys
-from proxy.core.records import Batch, BodyRow, KeyRow, LinkRow, PlanRow, WindowRow
+from proxy.core.records import Batch, BodyRow, ItemRow, KeyRow, LinkRow, PlanRow, WindowRow
 from proxy.core.window import encode_plan, plan_id
 from proxy.recording import (
     SNAPSHOT_EVERY,
@@ -31,20 +31,8 @@ def request_rows(turn: Turn, tenant: str) -> Batch:
     keys, plans = turn.fresh_keys, tuple[PlanRow, ...]()
     if live.is_lost:
         keys, plans = _forget_rows(turn)
-    elements, ids = conversation.elements, measured.ids
-    listing = measured.listing
-    fresh = _fresh(ids, live.path.items)
-    items, bodies = item_rows(
-        [elements[i] for i in fresh],
-        [ids[i] for i in fresh],
-        [listing.step(i) for i in fresh],
-        [listing.groups[i] for i in fresh],
-        conversation=placement.conversation,
-        branch=placement.branch,
-        exchange=turn.exchange,
-        pinned=frozenset(ids[i] for i in fresh if listing.kinds[i] == "system"),
-        sources=[measured.facts[i].argument for i in fresh],
-    )
+    fresh = _fresh(measured.ids, live.path.items)
+    items, bodies = turn.rows[1:] if turn.rows is not None and turn.rows[0] == fresh else _items(turn, fresh)
     row, live.path = path_row(placement.branch, live.path, _path_ids(turn))
     live.state.head = conversation.head
     live.state.sent = len(placement.path)
@@ -58,6 +46,28 @@ def request_rows(turn: Turn, tenant: str) -> Batch:
         plans=plans,
         keys=tuple(KeyRow(tenant, kind, key, placement.branch) for kind, key in keys),
         links=_links(turn, fresh),
+    )
+
+
+def prepare_rows(turn: Turn) -> None:
+    """Make the rows of many new items ahead, in another thread; `request_rows` takes them while they are right."""
+    fresh = _fresh(turn.own.measured.ids, turn.live.path.items)
+    turn.rows = (fresh, *_items(turn, fresh))
+
+
+def _items(turn: Turn, fresh: Sequence[int]) -> tuple[tuple[ItemRow, ...], tuple[BodyRow, ...]]:
+    measured = turn.own.measured
+    listing, ids = measured.listing, measured.ids
+    return item_rows(
+        [listing.elements[i] for i in fresh],
+        [ids[i] for i in fresh],
+        [listing.step(i) for i in fresh],
+        [listing.groups[i] for i in fresh],
+        conversation=turn.placement.conversation,
+        branch=turn.placement.branch,
+        exchange=turn.exchange,
+        pinned=frozenset(ids[i] for i in fresh if listing.kinds[i] == "system"),
+        sources=[measured.facts[i].argument for i in fresh],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 
 from policies.contract import Policy, check
 from policies.model import Budget, Choice, Form, Pressure, Prices, Selection
@@ -62,6 +62,7 @@ class Rendered:
     bodies: tuple[BodyRow, ...]  # texts of our own making; the client's are stored with their items
     is_rewritten: bool
     pieces: tuple[Piece, ...] = ()
+    out_hash: str = ""  # SHA-256 of the body
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -332,7 +333,7 @@ class WindowBuilder:
         frame = fmt.frame(conversation, pieces, edits)
         body = fmt.encode(conversation, pieces, edits, frame)
         is_rewritten = bool(own or conversation.hidden or edits.tool) or len(pieces) != len(elements)
-        return Rendered(body, frame, tuple(entries), tuple(own), is_rewritten, tuple(pieces))
+        return Rendered(body, frame, tuple(entries), tuple(own), is_rewritten, tuple(pieces), sha256(body).hexdigest())
 
 
 def _carried(before: Decision, measured: Measured) -> int:

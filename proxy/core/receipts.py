@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 
 from proxy.core.identity import (
@@ -67,9 +68,8 @@ def new_keys(path: Path, start: int, scope: str = "") -> tuple[Key, ...]:
             found["response", step.response] = None
         if step.is_emitted and step.receipt:
             found["text", step.receipt] = None
-        if step.role in ("user", "assistant") and step.kind != "tool_result" and step.size >= LINE:
-            for line in _stored_lines(step):
-                found[line] = None
+        if _has_lines(step):
+            found.update(dict.fromkeys(_stored_lines(step.text, step.size)))
     if path.flat:
         found["node", _hash_node(path.flat)] = None
     if scope:
@@ -119,13 +119,24 @@ def _hash_node(flat: bytes) -> bytes:
     return hasher.digest()
 
 
-def _stored_lines(step: Step) -> Iterator[Key]:
-    *lines, last = (line.strip() for line in step.text.split("\n"))
-    if step.size == len(step.text) or len(last) >= LINE_KEPT:
+def prepare(steps: Iterable[Step]) -> None:
+    """Make the keys of these steps ahead, where it holds nobody up: in another thread."""
+    for step in steps:
+        if _has_lines(step):
+            _stored_lines(step.text, step.size)
+
+
+def _has_lines(step: Step) -> bool:
+    return step.role in ("user", "assistant") and step.kind != "tool_result" and step.size >= LINE
+
+
+@lru_cache(maxsize=16_384)
+def _stored_lines(text: str, size: int) -> tuple[Key, ...]:
+    *lines, last = (line.strip() for line in text.split("\n"))
+    if size == len(text) or len(last) >= LINE_KEPT:
         lines.append(last)
     lines = [line[:LINE_KEPT] for line in lines if len(line) >= LINE]
-    for line in dict.fromkeys((*lines[: STORED_LINES // 2], *lines[-STORED_LINES // 2 :])):
-        yield _line_key(line)
+    return tuple(map(_line_key, dict.fromkeys((*lines[: STORED_LINES // 2], *lines[-STORED_LINES // 2 :]))))
 
 
 def _quotation_keys(excerpts: Iterable[str]) -> Iterator[Key]:

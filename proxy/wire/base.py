@@ -110,6 +110,10 @@ class WireFormat(Protocol):
 
     name: str
 
+    def is_quick(self, body: bytes) -> bool:
+        """May `decode` run on the event loop? Safe to call `decode` from any thread else."""
+        ...
+
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Conversation:
         """Read a request body. Raises `NotUnderstoodError`."""
         ...

@@ -45,6 +45,10 @@ class ChatFormat:
         self._splitter = Splitter(_LIST_KEY, read_message)
         self._fields = FieldCache(_LIST_KEY)
 
+    def is_quick(self, body: bytes) -> bool:
+        """Is most of the body known?"""
+        return self._splitter.is_quick(body)
+
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Conversation:
         """Read a request body. Raises `NotUnderstoodError`."""
         split = self._splitter.split(body)

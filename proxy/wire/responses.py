@@ -39,6 +39,10 @@ class ResponsesFormat:
         self._splitter = Splitter(_LIST_KEY, read_item)
         self._fields = FieldCache(_LIST_KEY)
 
+    def is_quick(self, body: bytes) -> bool:
+        """Is most of the body known?"""
+        return self._splitter.is_quick(body)
+
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Conversation:
         """Read a request body. Raises `NotUnderstoodError`."""
         split = self._split_string(body) or self._splitter.split(body)

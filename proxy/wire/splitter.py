@@ -21,6 +21,8 @@ _MAX_FOLLOWERS = 4
 _MAX_PREFIXES = 32
 _MAX_REGIONS = 64
 _REGION_END = 48
+_QUICK_NEW = 128 * 1024
+_QUICK_SIZE = 4 * 1024 * 1024
 REGION_BYTES = 32 * 1024 * 1024
 _REGION_ITEMS = 16
 """A shorter list is walked as fast as it is remembered."""
@@ -62,11 +64,10 @@ class _Region:
     known: tuple[_Known, ...]
     gaps: tuple[bytes, ...]  # before each element
 
-    def opens(self, body: bytes, prefix: _Prefix) -> bool:
+    def opens(self, body: bytes) -> bool:
         """Does the body begin so? Its end tells most others apart."""
-        size = len(self.data)
-        is_like = self.prefix is prefix and body.startswith(self.data[-_REGION_END:], max(0, size - _REGION_END))
-        return is_like and body.startswith(self.data)
+        end = self.data[-_REGION_END:]
+        return body.startswith(end, len(self.data) - len(end)) and body.startswith(self.data)
 
 
 class ElementCache:
@@ -138,6 +139,14 @@ class Splitter:
         """Does the body begin like one whose list was found before?"""
         return any(body.startswith(prefix.bytes) for prefix in self._prefixes)
 
+    def is_quick(self, body: bytes) -> bool:
+        """Is little of the body new, and the body itself of a size that is soon compared?"""
+        if len(body) <= _QUICK_NEW:
+            return True
+        if len(body) > _QUICK_SIZE:
+            return False
+        return any(len(body) - len(region.data) <= _QUICK_NEW and region.opens(body) for region in self._regions)
+
     def split(self, body: bytes) -> Split:
         """Raises `NotUnderstoodError` when the body or one of its elements cannot be read."""
         prefix = self._find_prefix(body)
@@ -175,7 +184,7 @@ class Splitter:
     def _walk_known(self, body: bytes, prefix: _Prefix) -> tuple[list[_Known], list[bytes], int]:
         """The known elements at the start of the list; gaps around them; the offset of what is not known."""
         found: list[_Known] = []
-        region = next((region for region in self._regions if region.opens(body, prefix)), None)
+        region = next((region for region in self._regions if region.prefix is prefix and region.opens(body)), None)
         if region is None:
             pos = jsonbytes.skip_blanks(body, len(prefix.bytes))
             gaps = [body[len(prefix.bytes) : pos]]
@@ -200,7 +209,7 @@ class Splitter:
         if len(known) < _REGION_ITEMS:
             return
         end = suffix_start - len(gaps[-1])
-        old = next((region for region in self._regions if region.opens(body, prefix)), None)
+        old = next((region for region in self._regions if region.prefix is prefix and region.opens(body)), None)
         if old is not None and len(old.data) == end and self._regions[0] is old:
             return
         kept = [region for region in self._regions if region is not old][: _MAX_REGIONS - 1]

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,23 @@ def growing() -> Iterator[bytes]:
         messages.append({"role": "user", "content": f"go on with step {number} of the plan"})
 
 
+def growing_from(size: int) -> Iterator[bytes]:
+    """A list of `size` messages of 700 bytes, one exchange longer with every request."""
+    messages = [{"role": "system", "content": f"You are a careful assistant with {size} messages."}]
+    messages += [_message(i, "lorem ipsum dolor " * 38) for i in range(size - 1 - size % 2)]
+    for number in count():
+        yield _body(messages)
+        messages.append({"role": "assistant", "content": "ok then"})
+        messages.append({"role": "user", "content": f"go on with step {number} of the plan"})
+
+
+def talks() -> Iterator[bytes]:
+    """The large list again and again, each time as another conversation."""
+    for number in count():
+        system, *rest = large_list()
+        yield _body([{**system, "content": f"{system['content']} Case {number}."}, *rest])
+
+
 # -- measuring ---------------------------------------------------------------------------------------
 
 
@@ -205,6 +223,8 @@ def measure(rounds: int, requests: int) -> list[Figure]:
             CHUNKS,
         ),
     }
+    for size, share in ((10, 1), (100, 2), (1_000, 5), (10_000, 25)):
+        cases[f"growing, {size:,} messages"] = (partial(growing_from, size), max(3, requests // share), 1)
     figures = []
     with provider() as url, plain_process(url) as plain, served_process(f"{url}/v1") as served:
         assert served.process is not None
@@ -223,20 +243,40 @@ def measure(rounds: int, requests: int) -> list[Figure]:
     return figures
 
 
+def rss_kb(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
+
+
+def memory_per_talk(conversations: int) -> float:
+    """KB of resident memory that one more live conversation of 440 KB takes, after some for the warm-up."""
+    with provider() as url, served_process(f"{url}/v1") as served:
+        assert served.process is not None
+        bodies = talks()
+        asyncio.run(send(served.port, bodies, 5))
+        before = rss_kb(served.process.pid)
+        asyncio.run(send(served.port, bodies, conversations))
+        return (rss_kb(served.process.pid) - before) / conversations
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=100, help="large requests a round")
+    parser.add_argument("--conversations", type=int, default=40, help="live conversations to measure memory with")
     arguments = parser.parse_args()
     figures = measure(arguments.rounds, arguments.requests)
+    kilobytes = memory_per_talk(arguments.conversations)
     if arguments.json:
-        print(json.dumps([{**asdict(figure), "ratio": figure.ratio} for figure in figures], indent=2))
+        told = [{**asdict(figure), "ratio": figure.ratio} for figure in figures]
+        print(json.dumps({"cpu": told, "kb_per_conversation": kilobytes}, indent=2))
         return
-    print(f"{'CPU in µs':20}{'plain (spread)':>26}{'undercliff (spread)':>26}{'ratio':>8}")
+    print(f"{'CPU in µs':26}{'plain (spread)':>26}{'undercliff (spread)':>26}{'ratio':>8}")
     for f in figures:
         cells = [f"{statistics.median(v):,.0f} ({min(v):,.0f}-{max(v):,.0f})" for v in (f.plain, f.undercliff)]
-        print(f"{f.case:20}{cells[0]:>26}{cells[1]:>26}{f.ratio:>8.2f}")
+        print(f"{f.case:26}{cells[0]:>26}{cells[1]:>26}{f.ratio:>8.2f}")
+    print(f"memory per live conversation of 440 KB: {kilobytes:,.0f} KB")
 
 
 if __name__ == "__main__":

@@ -146,6 +146,17 @@ def test_the_memory_of_counts_is_bounded() -> None:
     assert [tokenizer.cached(key) for key in keys] == [10, None, 12]
 
 
+def test_an_enormous_text_is_estimated_and_a_little_low(tokenizer: Tokenizer) -> None:
+    chance = random.Random(7)
+    words = ["gauge", "reads", "outer", "mole", "def", "return", "0x3f", "2026-01-02", "snake_case", "the", "{", "}"]
+    lines = [" ".join(chance.choices(words, k=chance.randint(3, 12))) for _ in range(40_000)]
+    text = "\n".join(lines)
+    assert len(text) > module.SAMPLED_FROM_CHARS
+    whole = tokenizer.count_many(list(chunks(text)))
+    assert 0.93 * sum(whole) < tokenizer.count(text) < sum(whole)
+    assert tokenizer.count(text) == Tokenizer().count(text), "the same text, the same estimate"
+
+
 async def test_small_texts_stay_on_the_loop_and_large_ones_leave_it(monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 

@@ -32,7 +32,7 @@ async def test_measure_decide_and_render(tmp_path: Path) -> None:
     measured = await builder.measure(conversation, "c", ids)
     assert measured.tokens == sum(fact.tokens for fact in measured.facts)
     assert (await builder.measure(conversation, "c", ids)).facts == measured.facts
-    assert await builder.measure(conversation, "c", ids, Prior(measured)) is measured
+    assert (await builder.measure(conversation, "c", ids, Prior(measured))).facts is measured.facts
     assert measured.new_tokens(ids[1:]) == measured.facts[0].tokens
     offered = [bool(fact.stub_texts) for fact in measured.facts]
     assert offered == [False, False, *[False, True] * 4, False, False, *[False] * 18]

@@ -1,0 +1,84 @@
+"""The state of one request on its way, from its placement to its last row. Values only: `turn` makes and moves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from proxy.core.branches import Placement
+from proxy.core.identity import Probe
+from proxy.core.model import Conversation
+from proxy.core.receipts import Key
+from proxy.core.records import BodyRow, ItemRow
+from proxy.core.window import EMPTY, slots
+from proxy.folding import Folded
+from proxy.live import Live
+from proxy.measuring import Measured
+from proxy.models import ModelLimits
+from proxy.recording import Served
+from proxy.windows import Decision, Prior, Rendered
+from proxy.wire.base import FrameEdits, WireFormat
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A list with its measures."""
+
+    conversation: Conversation
+    measured: Measured
+
+
+@dataclass(slots=True)
+class Turn:
+    """The state of one request on its way. `base` is the branch's last good window."""
+
+    exchange: str
+    fmt: WireFormat
+    conversation: Conversation
+    probe: Probe
+    placement: Placement
+    live: Live
+    fresh_keys: tuple[Key, ...]
+    measured: Measured
+    limits: ModelLimits
+    decision: Decision
+    rendered: Rendered
+    base: Served
+    tools_tokens: int = 0
+    edits: FrameEdits = field(default_factory=FrameEdits)
+    window: str = ""
+    attempt: int = 0
+    began_under: str = ""  # the branch's plan when this turn was placed
+    is_managed: bool = True  # False: passed as it came (side calls, suspended branches)
+    prior: Prior | None = None  # what the branch's last request left
+    left: Prior = field(init=False)  # what this one leaves
+    rows: tuple[list[int], tuple[ItemRow, ...], tuple[BodyRow, ...]] | None = None  # made ahead, for these items
+    original: Conversation | None = None  # what came, where `conversation` has also what stands behind it
+    asked: Asked | None = None  # the client's own list, where `conversation` has also what was hidden from it
+    before: Served | None = None  # the branch's window before this reply, in its later rounds
+    deferred: Folded | None = None  # a fold that waits for its summaries
+    tool: str = ""  # calls of this tool are ours
+    tool_tokens: int = 0  # of its definition, where it is in the request
+
+    @property
+    def estimate(self) -> int:
+        """Tokens of the outgoing request by our own counting, tools included."""
+        return self.decision.tokens + self.tools_tokens + self.tool_tokens
+
+    @property
+    def own(self) -> Asked:
+        """The client's own list."""
+        return self.asked or Asked(self.conversation, self.measured)
+
+    @property
+    def is_as_sent(self) -> bool:
+        """Was nothing of it ours to choose? Then without us it would have cost the same."""
+        return self.conversation.is_opaque or (self.original is not None and not self.rendered.is_rewritten)
+
+    @property
+    def saved(self) -> int:
+        return max(0, self.own.measured.tokens - self.decision.tokens)
+
+
+def whole(measured: Measured) -> Decision:
+    """Everything in full."""
+    return Decision(EMPTY, tuple(slots(EMPTY, measured.ids)), "", {}, measured.tokens)

@@ -1,0 +1,97 @@
+"""No request holds the event loop, whatever its body: work on much that is new happens beside it (PERF-01, TOKN-03).
+
+What a step costs is counted as the CPU of the loop's own thread, so a busy machine changes nothing, and
+held against what the whole request cost in the same run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from proxy.app import build_exchanges
+from proxy.exchange import Exchanges
+from proxy.link import ClientLink
+from proxy.passthrough import RawRequest
+from proxy.relay import Responder
+from proxy.store.null import NullStore
+from proxy.upstream import Upstream, UpstreamOptions
+from tests.support import builders, replies
+from tests.support.serve import make_config
+
+CASES = {
+    "3,000 messages": [builders.user("go"), *builders.steps(1500, 300)],
+    "one text of 6 MB": [builders.user("row 17 of the table reads 4 mm\n" * 200_000)],
+    "6 MB of letters": [builders.user("a" * 6_000_000)],
+    "6 MB of blanks": [builders.user("go"), *builders.step(0, " " * 6_000_000)],
+}
+
+
+class Ticker:
+    """The most CPU that the loop's thread used between two looks at the clock."""
+
+    def __init__(self) -> None:
+        self.most = 0.0
+        self.is_done = False
+
+    async def run(self) -> None:
+        last = time.thread_time()
+        while not self.is_done:
+            await asyncio.sleep(0.0005)
+            now = time.thread_time()
+            self.most, last = max(self.most, now - last), now
+
+
+async def answer(exchanges: Exchanges, body: bytes) -> bytes:
+    out: list[bytes] = []
+    waiting = [body]
+
+    async def receive() -> MutableMapping[str, Any]:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        out.append(message.get("body", b""))
+
+    url = "http://provider.test/v1/chat/completions"
+    request = RawRequest("POST", "/v1/chat/completions", url, [(b"content-type", b"application/json")], "t", "")
+    fmt = exchanges.format_of(request)
+    assert fmt is not None
+    await exchanges.run(request, fmt, ClientLink(receive), Responder(send))
+    return b"".join(out)
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_much_that_is_new_is_worked_on_beside_the_loop(tmp_path: Path, case: str) -> None:
+    sent: list[bytes] = []
+
+    async def told() -> AsyncIterator[bytes]:
+        yield builders.body_bytes(replies.completion("noted"))
+
+    def provider(request: httpx.Request) -> httpx.Response:
+        sent.append(request.content)
+        return httpx.Response(200, content=told())
+
+    config = make_config("http://provider.test/v1", tmp_path / "x.db")
+    upstream = Upstream(UpstreamOptions(), transport=httpx.MockTransport(provider))
+    exchanges = await build_exchanges(config, NullStore(), upstream)
+    await answer(exchanges, builders.body_bytes(builders.request([builders.user("warm")])))
+    body = builders.body_bytes(builders.request(CASES[case]))
+    ticker = Ticker()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(ticker.run())
+        before = time.process_time()
+        reply = await answer(exchanges, body)
+        used = time.process_time() - before
+        ticker.is_done = True
+    assert b"noted" in reply and sent[-1] == body
+    print(f"{case}: {used * 1000:.0f} ms, longest step {ticker.most * 1000:.1f} ms")
+    assert ticker.most < used / 4
