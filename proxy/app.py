@@ -193,7 +193,7 @@ async def _serve(parts: Parts, request: RawRequest, link: ClientLink, respond: R
 
     async def work() -> None:
         if fmt is None:
-            await pass_through(request, link, respond, parts.upstream)
+            await pass_through(request, link, respond, parts.upstream, exchanges.watch(request))
         else:
             await exchanges.run(request, fmt, link, respond)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from proxy.background import Watch
 from proxy.core.headers import RawHeaders, header, request_headers, response_headers
 from proxy.errors import UpstreamError
 from proxy.link import ClientGoneError, ClientLink
@@ -27,8 +28,13 @@ class RawRequest:
     scope: str = ""
 
 
-async def pass_through(request: RawRequest, link: ClientLink, respond: Responder, upstream: Upstream) -> int:
-    """Relay one exchange byte for byte; returns the status that the client saw, 499 when it left."""
+async def pass_through(
+    request: RawRequest, link: ClientLink, respond: Responder, upstream: Upstream, watch: Watch | None = None
+) -> int:
+    """Relay one exchange byte for byte; returns the status that the client saw, 499 when it left.
+
+    `watch` is shown a copy of the answer.
+    """
     headers = request_headers(request.headers, is_rewritten=False)
     content: AsyncIterator[bytes] | None = None
     if length := header(request.headers, b"content-length"):
@@ -45,18 +51,24 @@ async def pass_through(request: RawRequest, link: ClientLink, respond: Responder
         status = STATUS_OF[error.kind]
         await respond.full(status, JSON_HEADERS, api_error(str(error), code=f"upstream_{error.kind}"))
         return status
-    return await _relay(request, response, respond)
+    return await _relay(response, respond, watch)
 
 
-async def _relay(request: RawRequest, response: UpstreamResponse, respond: Responder) -> int:
+async def _relay(response: UpstreamResponse, respond: Responder, watch: Watch | None) -> int:
     try:
+        if watch is not None:
+            watch.start(response)
         await respond.start(response.status, response_headers(response.headers, is_decoded=False))
         while chunk := await response.read():
+            if watch is not None:
+                watch.feed(chunk)
             await respond.body(chunk)
         response.finish()
         await respond.end()
     except UpstreamError:
         return response.status  # the reply stays unfinished: the server closes the connection
     finally:
+        if watch is not None:
+            watch.finish()
         await response.aclose()
     return response.status

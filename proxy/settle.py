@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from proxy.background import RUNNING
 from proxy.core.branches import LastOutcome, finish
 from proxy.core.grouping import groups
 from proxy.core.hidden import anchored
@@ -153,6 +154,8 @@ def _known_tokens(turn: Turn) -> int:
 
 
 def _estimated(turn: Turn, reply: Reply, is_ok: bool) -> Usage:
+    if reply.finish in RUNNING:  # it has only begun: the bill comes with the result
+        return Usage(0, 0, is_estimated=True)
     output = len(reply.text) // 4
     billed = turn.limits.billed(turn.estimate) if is_ok or output else 0
     return Usage(input=billed, output=output, is_estimated=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from proxy.background import Background
 from proxy.core.identity import Step, decode_step, hash_response
 from proxy.core.model import Conversation, Element, Reply
 from proxy.core.records import Batch, BranchRow, KeyRow, StoredItem
@@ -60,6 +61,7 @@ class Chains:
     def __init__(self, store: Store, *, is_on: bool = True) -> None:
         self._store = store
         self._is_on = is_on
+        self.background = Background(store)
         self._histories: OrderedDict[tuple[str, str], History] = OrderedDict()
         self._items: OrderedDict[tuple[str, str], Element] = OrderedDict()
         self._named: OrderedDict[tuple[str, bytes], Element] = OrderedDict()
@@ -83,6 +85,8 @@ class Chains:
     def remember(self, turn: Turn, reply: Reply | None, tenant: str) -> Batch:
         """Keep what later requests may name, and return the rows by which it is found after a restart."""
         conversation = turn.conversation
+        if reply is not None and conversation.is_opaque:
+            self.background.expect(turn, reply, tenant)
         if conversation.wire != "responses" or not conversation.is_stored or reply is None or not reply.elements:
             return Batch()
         if reply.response_id:

@@ -9,9 +9,11 @@ import httpx
 import pytest
 
 from tests.integration.test_responses_chains import OMITTED, asks, bodies, conversation, name_of, ok, post, result
+from tests.support import responses_events as events
 from tests.support.builders import long_text
 from tests.support.keeping_provider import Keeper
-from tests.support.records import Records
+from tests.support.records import Records, eventually
+from tests.support.replies import json_reply, stream_reply
 from tests.support.serve import served
 from tests.support.session import EAGER, NEVER
 from tests.support.upstream import ScriptedUpstream
@@ -165,11 +167,25 @@ def test_the_exact_counter_passes_as_it_is() -> None:
         assert up.requests[-1].body == body and Records(proxy.db).conversations() == []
 
 
-def test_a_background_response_is_recorded_and_left_alone() -> None:
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_background_response_is_left_alone_and_billed_when_its_result_is_fetched(stream: bool) -> None:
     keeper = Keeper()
     with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
         reply = post(proxy, "take your time", background=True)
         assert reply.status_code == 200 and reply.json()["status"] == "queued"
-        assert bodies(up)[-1]["background"] is True and name_of(reply)
-        row, outcome = Records(proxy.db).exchanges(conversation(reply))[-1]
-        assert row.note and outcome and outcome.outcome == "incomplete"
+        assert bodies(up)[-1]["background"] is True
+        name, records = name_of(reply), Records(proxy.db)
+        row, outcome = records.exchanges(conversation(reply))[-1]
+        assert row.note and outcome and (outcome.outcome, outcome.input) == ("incomplete", 0)
+        whole = events.response(name, [events.message_item("msg_1", "done")], events.usage(321, 12), background=True)
+        result = stream_reply(events.reply_events(whole)) if stream else json_reply(whole)
+        up.enqueue(
+            json_reply({**whole, "status": "in_progress", "output": [], "usage": None}), result, json_reply(whole)
+        )
+        url = f"{proxy.base_url}/responses/{name}{'?stream=true&starting_after=1' if stream else ''}"
+        for _ in range(3):
+            got = httpx.get(url, headers={"authorization": "Bearer sk-one"}, timeout=10)
+            assert got.status_code == 200
+        assert got.json() == whole
+        found = eventually(lambda: [o for o in records.outcomes(conversation(reply)) if o.input])
+        assert [(o.input, o.output, o.outcome) for o in found] == [(321, 12, "ok")]  # once, however often it is fetched
