@@ -18,6 +18,8 @@ from proxy.tokenizer import Tokenizer
 MESSAGE_OVERHEAD = 4
 """Tokens a list element costs beyond its text."""
 ITEM_BYTES = 4_000
+READ_CHARS = 1_000_000
+"""A longer text is not read for excerpts: line by line that takes seconds. It has its stub."""
 INLINE_ITEMS = 64
 """Up to so many new items are read on the event loop."""
 
@@ -152,7 +154,7 @@ class Measurer:
         for index in range(reading.count, len(facts)):
             element, fact, site = listing.elements[index], facts[index], listing.sites.get(index)
             listed = Listed(fact.id, index, element, site.call if site is not None else None, fact.argument)
-            for maker in reading.makers:
+            for maker in reading.makers if len(element.text) <= READ_CHARS else ():
                 note = maker.read(listed)
                 if note is not None:
                     reading.stale.update(note.stale)

@@ -11,6 +11,7 @@ from proxy.core.model import Conversation
 from proxy.core.offers import Listed, Note, Offer
 from proxy.core.pricing import ModelFacts
 from proxy.core.window import EMPTY, Plan
+from proxy.measuring import READ_CHARS
 from proxy.tokenizer import Tokenizer
 from proxy.windows import Decision, Limits, WindowBuilder, WindowOptions
 from proxy.wire.base import FrameEdits
@@ -133,3 +134,13 @@ async def test_kept_segments_of_folded_items_stand_below_the_digest() -> None:
     assert decision.plan.kept() == dict(fold.keeps)
     again, same = await decided(Chosen(Form.FOLDED), decision.plan)
     assert again.plan.fold is not None and not again.is_new_fold and same == body
+
+
+async def test_an_enormous_text_is_not_read_for_excerpts_but_has_its_stub() -> None:
+    messages = [builders.user("go"), *builders.step(0, "row\n" * (READ_CHARS // 4 + 1)), *builders.step(1, "r " * 999)]
+    conversation = ChatFormat().decode(builders.body_bytes(builders.request(messages)), {})
+    ids = item_ids("c", conversation.elements)
+    measured = await builder_of(Chosen(Form.FULL)).measure(conversation, "c", ids)
+    enormous, usual = [fact for fact in measured.facts if fact.size_chars]
+    assert enormous.excerpt == "" and 0 < enormous.stub_tokens < enormous.tokens
+    assert usual.excerpt == "lines"
