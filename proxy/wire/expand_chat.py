@@ -40,6 +40,7 @@ class ChatExpandStream:
         self._reader = ChatStreamReader(self._rounds.read_element, strip_usage=self._strip_usage)
         self._events = WholeEvents()
         self._message = DeltaMessage()
+        self._later: list[bytes | dict[str, Any]] = []  # words that the message still lacks: read only if needed
         self._calls = CallSorter(self._rounds.name)
         self._is_cut = False
         self._has_begun = False
@@ -86,16 +87,28 @@ class ChatExpandStream:
         """What the round that just ended said."""
         if self._is_cut:
             return Round()
-        return self._rounds.round(self._message.build(), self._hidden())
+        return self._rounds.round(self._said(), self._hidden())
+
+    def _said(self) -> dict[str, Any]:
+        """The round's message as it was."""
+        later, self._later = self._later, []
+        for words in later:
+            delta = words if isinstance(words, dict) else jsonbytes.loads(words)["choices"][0]["delta"]
+            self._message.add(delta)
+        return self._message.build()
 
     def _hidden(self) -> list[bool]:
         return [self._calls.is_hidden(slot) for slot in self._message.calls]
 
     def _visible(self) -> dict[str, Any]:
-        return without(self._message.build(), self._hidden())
+        return without(self._said(), self._hidden())
 
     def _take(self, event: Event, raw: bytes) -> bytes:
         """One event as the client gets it: as it came, changed, or nothing."""
+        if self._rounds.number == 1 and self._rounds.envelope and _is_words(event.data):
+            self._later.append(event.data)
+            self.has_content = self.has_content or self._reader.has_content
+            return raw
         try:
             document = jsonbytes.loads(event.data)
         except ValueError:
@@ -154,9 +167,9 @@ class ChatExpandStream:
     def _kept(self, delta: dict[str, Any]) -> dict[str, Any]:
         entries = delta.get("tool_calls")
         if not isinstance(entries, list) or not entries:
-            self._message.add(delta)
+            self._later.append(delta)
             return delta
-        self._message.add({key: value for key, value in delta.items() if key != "tool_calls"})
+        self._later.append({key: value for key, value in delta.items() if key != "tool_calls"})
         kept = self._calls.take(self._message, entries)
         if not self._calls.is_shifted:
             return delta
@@ -176,3 +189,13 @@ def _says_anything(choice: dict[str, Any], *, has_role: bool) -> bool:
 
 def _event(document: dict[str, Any]) -> bytes:
     return b"data: " + jsonbytes.dumps(document) + b"\n\n"
+
+
+def _is_words(data: bytes) -> bool:
+    """Surely a piece of text or thought and nothing else, told without reading it: most of a stream is."""
+    return (
+        data.startswith(b"{")
+        and b'"choices":[{"index":0,"delta":{"' in data
+        and b'"finish_reason":null' in data
+        and not any(mark in data for mark in (b'"tool_calls"', b'"function_call"', b'"role"', b'"error"', b'"usage":{'))
+    )
