@@ -48,10 +48,9 @@ class Chosen:
 
     def select(self, situation: Situation) -> Selection:
         self.asked = situation
+        chosen = (2, 3) if self.form <= Form.FOLDED else (3,)
         choices = tuple(
-            Choice(c.id, self.form if c.index in (2, 3) and self.form <= Form.FOLDED else Form.FULL, "", keep=self.keep)
-            if self.form <= Form.FOLDED or c.index != 3
-            else Choice(c.id, self.form, "chosen", keep=self.keep)
+            Choice(c.id, self.form, "chosen", keep=self.keep) if c.index in chosen else Choice(c.id, Form.FULL, "")
             for c in situation.candidates
         )
         return Selection(choices, "chosen")
