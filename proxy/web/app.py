@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -134,7 +135,10 @@ class Web:
 
     async def _static_file(self, scope: Scope, receive: Receive, send: Send) -> None:
         inner = {**scope, "path": scope["path"].removeprefix("/ctx/static"), "root_path": ""}
-        response = await self._static.get_response(inner["path"].lstrip("/"), inner)
+        try:
+            response = await self._static.get_response(inner["path"].lstrip("/"), inner)
+        except HTTPException:
+            response = _missing(Request(scope), None)
         await response(inner, receive, _secured(send))
 
     # -- the list -------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ SECRET_KEY = "Bearer sk-team-b-0123456789"
 
 
 def _answer(request: Request) -> Action:
+    if not request.body:  # what a browser asks of its own accord
+        return replies.error_reply(404, "not found")
     if b"please fail" in request.body:
         return replies.error_reply(400, "the model is on strike, Bearer sk-one")
     bill = max(tokens_of(request.body), 9000 if b"now compact" in request.body else 0)

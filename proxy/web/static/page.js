@@ -7,14 +7,13 @@
 
   // A chunk has its final height before it has its rows, so nothing ever moves.
   const chunks = rows ? [...rows.querySelectorAll(".chunk")] : [];
-  const reserve = () => chunks.forEach((chunk) => {
-    if (!chunk.dataset.loaded) chunk.style.minHeight = `${chunk.dataset.n * rowHeight()}px`;
-  });
+  const reserve = () => { const height = rowHeight(); chunks.forEach((chunk) => { chunk.style.minHeight = `${chunk.dataset.n * height}px`; }); };
+  const loading = new Map();
   const load = async (chunk) => {
-    if (chunk.dataset.loaded) return;
+    if (chunk.dataset.loaded) { await loading.get(chunk); return; }
     chunk.dataset.loaded = "1";
-    await htmx.ajax("GET", chunk.dataset.src, { target: chunk, swap: "innerHTML" });
-    chunk.style.minHeight = "";
+    loading.set(chunk, htmx.ajax("GET", chunk.dataset.src, { source: chunk, target: chunk, swap: "innerHTML" }));
+    await loading.get(chunk);
   };
   const watcher = "IntersectionObserver" in window && new IntersectionObserver((seen) => {
     for (const entry of seen) if (entry.isIntersecting) { watcher.unobserve(entry.target); load(entry.target); }
@@ -67,10 +66,9 @@
       if (button) button.click();
     }
   });
-  addEventListener("htmx:afterSwap", (event) => {
-    const id = event.detail.elt && event.detail.elt.id;
-    const row = id && document.getElementById(id);
-    if (row && row.classList.contains("open")) focusRow(row);
+  addEventListener("htmx:load", (event) => {
+    const row = event.detail.elt;
+    if (row && row.classList && row.classList.contains("row") && row.classList.contains("open")) focusRow(row);
   });
 
   // -- timeline ---------------------------------------------------------------------------------
@@ -112,7 +110,7 @@
     const plot = new uPlot({
       width: box.clientWidth, height: 220, cursor: { y: false },
       scales: { x: { time: false }, y: { range: [0, top] }, $: { range: (u, min, max) => [0, (max || 0.001) * 1.1] } },
-      axes: [axis, { ...axis, size: 70, values: (u, all) => all.map((v) => v >= 1000 ? `${v / 1000}K` : v) },
+      axes: [{ ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] }, { ...axis, size: 70, values: (u, all) => all.map((v) => v >= 1000 ? `${v / 1000}K` : v) },
         { ...axis, scale: "$", side: 1, grid: { show: false }, values: (u, all) => all.map((v) => `$${+v.toFixed(4)}`) }],
       series: [{ label: "call" },
         { label: "from client", stroke: css("--absent"), dash: [5, 4] },
