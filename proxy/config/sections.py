@@ -189,9 +189,6 @@ class ResponsesConfig:
     compact_threshold: bool = setting(
         False, "Ask the provider to compact what only it holds, once that is as large as compact_at."
     )
-    count_input: bool = setting(
-        False, "Ask the provider's /responses/input_tokens for the exact size when a request comes near its limit."
-    )
 
 
 @dataclass(frozen=True, slots=True)

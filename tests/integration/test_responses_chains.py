@@ -276,3 +276,20 @@ def test_compaction_is_asked_for_where_only_the_provider_holds_the_list() -> Non
         keeper.refuses = "context_management"
         ok(proxy, "third", conversation="conv_2")
         assert "context_management" not in bodies(up)[-1] and len(keeper.refusals) == 1
+
+
+def test_what_is_not_ours_goes_out_byte_for_byte_tools_and_all() -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        replies = chain(proxy, keeper)
+        for fields in (
+            {"previous_response_id": name_of(replies[2]), "background": True},
+            {"previous_response_id": "resp_of_others"},
+            {"conversation": "conv_1"},
+            {"context_management": [{"type": "compaction", "compact_threshold": 9000}]},
+            {"previous_response_id": name_of(replies[0])},  # nothing behind it is to be made smaller yet
+        ):
+            body = json.dumps({"model": "m", "tools": TOOLS, "input": "so?", "stream": False, **fields}, indent=1)
+            headers = {"authorization": "Bearer sk-one", "content-type": "application/json"}
+            httpx.post(f"{proxy.base_url}/responses", content=body.encode(), headers=headers, timeout=20)
+            assert up.requests[-1].body == body.encode(), fields
