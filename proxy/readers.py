@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from proxy.core.delta import DeltaMaker
+from proxy.core.delta import DeltaMaker
 from proxy.core.excerpts import ExcerptReader
 from proxy.core.forms import kept_segments
 from proxy.core.links import LinkReader
@@ -12,7 +14,13 @@ from proxy.core.staleness import StaleReader
 from proxy.core.subtasks import SubtaskReader
 from proxy.wire.values import parse_value
 
-MAKERS: tuple[MakeMaker, ...] = (partial(ExcerptReader, parse_value), StaleReader, SubtaskReader, LinkReader)
+MAKERS: tuple[MakeMaker, ...] = (
+    DeltaMaker,
+    partial(ExcerptReader, parse_value),
+    StaleReader,
+    SubtaskReader,
+    LinkReader,
+)
 """Who offers excerpts of a list's items, lossless ones first; see `core.offers`."""
 RENDER_KEEP: KeepRenderer = kept_segments
 """Who writes out the segments that a policy keeps of an item."""

@@ -20,7 +20,7 @@ from proxy.library.window import ManifestEntry, Place, Window, WindowManifest
 from proxy.measuring import Measured
 from proxy.readers import MAKERS, RENDER_KEEP
 from proxy.tokenizer import Tokenizer
-from proxy.windows import Decision, Limits, WindowBuilder, WindowOptions
+from proxy.windows import Decision, Limits, Prior, WindowBuilder, WindowOptions
 from proxy.wire import compose
 
 PER_MESSAGE = 4
@@ -30,6 +30,8 @@ MARGIN = 0.01
 """Share of a budget kept free: another vocabulary's counts differ a little."""
 TRIES = 8
 PREVIEW_CHARS = 100
+KEPT = 8
+"""Conversations of which it is kept what was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +72,23 @@ class Asker:
     def __init__(self, policy: Policy, tokenizer: Tokenizer) -> None:
         self._policy = Watched(policy)
         self._tokenizer = tokenizer
+        self._known: dict[str, Measured] = {}
         self._builder = WindowBuilder(self._policy, tokenizer, WindowOptions(), makers=MAKERS, render_keep=RENDER_KEEP)
 
     async def answer(self, past: Past, ask: Ask, plan: Plan = EMPTY) -> Answer:
         """The window for an ask. Raises `BudgetError` when what must stay is larger than the budget."""
         conversation = past.conversation(ask.model)
-        measured = await self._builder.measure(conversation, past.id, past.ids)
-        if past.cites:
-            facts = tuple(replace(f, cites=past.cites.get(f.id, f.cites)) for f in measured.facts)
-            measured = replace(measured, facts=facts)
+        measured = await self._measured(past, conversation)
         limit = int(ask.budget * (1 - MARGIN) / ask.ratio)
         room = limit - PRIMING
-        draft = self._draft(past, ask, conversation, measured, plan, room)
+        # A policy reckons without deltas: the first try has the room that they may free, later ones what is true.
+        draft = self._draft(past, ask, conversation, measured, plan, room + min(_spare(measured), room // 2))
+        tried = room + min(_spare(measured), room // 2)
         for _ in range(TRIES):
-            if draft.used <= limit or room <= 0:
+            if draft.used <= limit or tried <= 0:
                 break
-            room -= draft.used - limit + PER_MESSAGE
-            draft = self._draft(past, ask, conversation, measured, plan, max(room, 0))
+            tried -= draft.used - limit + PER_MESSAGE
+            draft = self._draft(past, ask, conversation, measured, plan, max(tried, 0))
         if draft.used > limit:
             draft = self._squeezed(past, measured, draft, limit)
         if draft.used > limit:
@@ -97,6 +99,21 @@ class Asker:
                 hint="Ask for more, or unpin something: see the manifest of a larger window.",
             )
         return Answer(self._window(past, ask, measured, draft), draft.decision.plan)
+
+    async def _measured(self, past: Past, conversation: Conversation) -> Measured:
+        """The items with their costs; of a conversation that was asked about before, only what is new is read."""
+        last = self._known.pop(past.id, None)
+        prior = Prior(last) if last is not None else None
+        measured = self._known[past.id] = await self._builder.measure(conversation, past.id, past.ids, prior)
+        while len(self._known) > KEPT:
+            del self._known[next(iter(self._known))]
+        if not past.cites:
+            return measured
+        facts = [
+            fact if past.cites.get(fact.id, fact.cites) == fact.cites else replace(fact, cites=past.cites[fact.id])
+            for fact in measured.facts
+        ]
+        return replace(measured, facts=tuple(facts))
 
     def _draft(
         self, past: Past, ask: Ask, conversation: Conversation, measured: Measured, plan: Plan, room: int
@@ -113,7 +130,7 @@ class Asker:
             importance=past.importance,
             query=ask.query,
         )
-        return self._rendered(past, decision, decision.slots, self._policy.last)
+        return self._rendered(past, decision, _deduped(past, measured, decision.slots), self._policy.last)
 
     def _rendered(self, past: Past, decision: Decision, slots: Sequence[Slot], choices: tuple[Choice, ...]) -> Draft:
         raws: list[bytes] = []
@@ -164,6 +181,18 @@ class Asker:
                 if texts:
                     reason = f"larger than the budget allows: {fact.tokens:,} tokens"
                     draft = self._replaced(past, draft, place, Slot(slot.index, slot.item, form, texts, reason=reason))
+                    draft = self._without_references(past, measured, draft, slot.item)
+        return draft
+
+    def _without_references(self, past: Past, measured: Measured, draft: Draft, item: str) -> Draft:
+        """No text may say that lines stand in an item which is not whole any more: it becomes a stub, else whole."""
+        for place, slot in enumerate(draft.slots):
+            fact = measured.facts[slot.index] if slot.index is not None else None
+            if fact is None or slot.texts != fact.excerpt_texts or not slot.texts or item not in fact.bases:
+                continue
+            form = Form.STUB if fact.stub_texts else Form.FULL
+            made = Slot(slot.index, slot.item, form, fact.stub_texts, reason=f"referred to {item}, which is not whole")
+            draft = self._replaced(past, draft, place, made)
         return draft
 
     def _replaced(self, past: Past, draft: Draft, place: int, slot: Slot) -> Draft:
@@ -247,6 +276,34 @@ class Draft:
         return sum(self.costs) + PRIMING
 
 
+def _spare(measured: Measured) -> int:
+    """Tokens that deltas could save at most."""
+    return sum(fact.tokens - fact.excerpt_tokens for fact in measured.facts if fact.excerpt == "delta")
+
+
+def _deduped(past: Past, measured: Measured, slots: Sequence[Slot]) -> list[Slot]:
+    """Lines that stand in another item of this very window are not repeated: those become references.
+
+    Lossless, and only where every item that is referred to stands here, whole or itself without lines of others.
+    """
+    standing = {slot.item for slot in slots if slot.form is Form.FULL}
+    made: list[Slot] = []
+    for slot in slots:
+        fact = measured.facts[slot.index] if slot.index is not None else None
+        if (
+            fact is None
+            or slot.form is not Form.FULL
+            or fact.excerpt != "delta"
+            or fact.id in past.pinned
+            or not standing.issuperset(fact.bases)
+        ):
+            made.append(slot)
+            continue
+        reason = f"lines that stand in {', '.join(fact.bases)} are not repeated"
+        made.append(Slot(slot.index, slot.item, Form.EXCERPT, fact.excerpt_texts, reason=reason))
+    return made
+
+
 def _raw(past: Past, slot: Slot) -> bytes:
     """The bytes that stand for a slot."""
     if slot.index is None:
@@ -279,7 +336,7 @@ def _entry(past: Past, fact: Facts, index: int, choice: Choice, slot: Slot | Non
         id=fact.id,
         kind=row.kind,
         role=row.role,
-        place="pinned" if is_fixed and form is Form.FULL else _place(form, bool(choice.keep)),
+        place="pinned" if is_fixed and form is Form.FULL else _place(form, choice),
         form=form.name.lower(),
         tokens=0,
         full_tokens=fact.tokens,
@@ -293,12 +350,12 @@ def _entry(past: Past, fact: Facts, index: int, choice: Choice, slot: Slot | Non
     )
 
 
-def _place(form: Form, has_kept: bool) -> Place:
-    if form is Form.FULL:
+def _place(form: Form, choice: Choice) -> Place:
+    if form is Form.FULL or (form is Form.EXCERPT and choice.form is Form.FULL):
         return "recent"
     if form is Form.STUB:
         return "stub"
-    return "relevant" if has_kept or form is Form.EXCERPT else "dropped"
+    return "relevant" if choice.keep or form is Form.EXCERPT else "dropped"
 
 
 def _why(form: Form) -> str:

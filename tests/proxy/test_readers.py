@@ -46,7 +46,7 @@ def ladder(fact: Facts) -> list[int]:
 
 async def test_every_form_is_shorter_than_the_next() -> None:
     _, made = await measured(SESSION)
-    assert [fact.excerpt for fact in made.facts if fact.excerpt] == ["lines", "outline", "shape", "outline"]
+    assert [fact.excerpt for fact in made.facts if fact.excerpt] == ["lines", "outline", "shape", "delta"]
     for fact in made.facts:
         assert ladder(fact) == sorted(set(ladder(fact))), fact
     assert RENDER_KEEP is kept_segments

@@ -78,6 +78,50 @@ def test_a_conversation_of_the_proxy_can_be_asked_here(tmp_path: Path) -> None:
         ]
 
 
+def test_lines_are_paid_for_once_and_references_lead_to_what_is_there(tmp_path: Path) -> None:
+    """MASK-08: a file read three times, the first reading folded away; another conversation is no copy."""
+    text = "\n".join(f"def quay_{n}(ship): return moor(ship, {n * 7919})" for n in range(200))
+    with open_store(tmp_path / "x.db") as store:
+        store.add("file_read", text, source="quay.py", conversation="other")
+        store.add("user", "Go.")
+        reads = []
+        for step in range(3):
+            reads.append(store.add("file_read", text, source="quay.py"))
+            for other in range(6):
+                words = "\n".join(f"tide {step}.{other}.{n} stands at {(n * 977 + other) % 613}" for n in range(60))
+                store.add("tool_result", words, source=f"tide {step} {other}", tool="bash")
+        for budget in (60_000, 14_000, 9_000):
+            window = store.context_get(budget, model="gpt-5")
+            said = [str(item.get("content")) for item in window.items]
+            whole = sum(text in one for one in said)
+            entries = {entry.id: entry for entry in window.manifest.entries}
+            assert whole == 1 or budget == 9_000
+            assert provider_count(window.items) <= budget
+            full = {entry.id for entry in entries.values() if entry.form == "full"}
+            for id in reads:
+                if entries[id].form == "excerpt" and "not repeated" in entries[id].reason:
+                    assert any(base in full for base in reads if base in entries[id].reason)
+                    assert entries[id].tokens < 400
+                assert store.expand(id) == text
+        assert sum(entries[id].form == "full" for id in reads) <= 1
+
+
+def test_a_reference_does_not_outlive_what_it_refers_to(tmp_path: Path) -> None:
+    text = "\n".join(f"def quay_{n}(ship): return moor(ship, {n * 7919})" for n in range(200))
+    calls = [{"id": f"c{n}", "type": "function", "function": {"name": "bash", "arguments": "{}"}} for n in range(2)]
+    with open_store(tmp_path / "x.db") as store:
+        store.add("user", "Go.")
+        store.add("message", {"role": "assistant", "content": None, "tool_calls": calls})
+        for call in calls:
+            store.add("message", {"role": "tool", "tool_call_id": call["id"], "content": text})
+        whole = store.context_get(9_000, model="gpt-5")
+        assert [entry.form for entry in whole.manifest.entries] == ["full", "full", "full", "excerpt"]
+        assert provider_count(whole.items) < 7_000
+        small = store.context_get(1_500, model="gpt-5")
+        assert provider_count(small.items) <= 1_500
+        assert "not repeated" not in str(small.items)
+
+
 async def test_asking_reads_only_what_is_new_of_a_long_conversation(tmp_path: Path) -> None:
     with open_store(tmp_path / "x.db") as store:
         store.add("user", "Go.")
