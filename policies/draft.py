@@ -130,8 +130,15 @@ class Draft:
 
     def _may_leave(self, index: int) -> bool:
         """Could every delta on this item become a stub, and those on that delta?"""
-        deltas = self.deltas_on(index)
-        return all(self.candidates[d].costs[Form.STUB] != NOT_OFFERED and self._may_leave(d) for d in deltas)
+        waiting, met = [index], {index}
+        while waiting:
+            for delta in self.deltas_on(waiting.pop()):
+                if self.candidates[delta].costs[Form.STUB] == NOT_OFFERED:
+                    return False
+                if delta not in met:
+                    met.add(delta)
+                    waiting.append(delta)
+        return True
 
     def without_needed_bases(self, groups: Sequence[range]) -> list[range]:
         """Those of `groups` that can go together: none of them is referred to by a delta that would stay."""
