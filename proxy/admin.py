@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import orjson
 
+from proxy.compactor import Counters
 from proxy.relay import Responder
 from proxy.store.base import Store
 from proxy.wire.errors import JSON_HEADERS, api_error
@@ -24,6 +25,7 @@ class Admin:
     store: Store
     version: str
     is_ready: bool = False
+    summaries: Counters | None = None  # None where no model is asked for any
 
     async def answer(self, method: str, path: str, respond: Responder) -> None:
         if method not in ("GET", "HEAD"):
@@ -32,7 +34,8 @@ class Admin:
             return
         if path == "/ctx/health":
             state = "degraded" if self.store.is_degraded else "ok"
-            body = orjson.dumps({"status": state, "store": state, "version": self.version})
+            told = {"summaries": asdict(self.summaries)} if self.summaries is not None else {}
+            body = orjson.dumps({"status": state, "store": state, "version": self.version, **told})
             await respond.full(200, JSON_HEADERS, body)
         elif path == "/ctx/ready":
             body = orjson.dumps({"ready": self.is_ready})

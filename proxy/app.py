@@ -20,7 +20,7 @@ from proxy.admin import OWN_PATHS, Admin
 from proxy.auth import Gate, tenant_secret
 from proxy.banner import banner, product_version
 from proxy.capture import redacted
-from proxy.compactor import Compactor
+from proxy.compactor import Compactor, Counters
 from proxy.compactor import options_of as compactor_options
 from proxy.config import Config, UpstreamConfig
 from proxy.core.headers import RawHeaders, header
@@ -236,11 +236,20 @@ async def build(config: Config) -> Parts:
             secret=secret,
             upstream=config.upstream.url,
         )
-        exchanges = await build_exchanges(config, store, upstream)
+        counters = Counters() if config.compaction.summarizer != "digest" else None
+        exchanges = await build_exchanges(config, store, upstream, counters)
         opened.pop_all()
     web = build_web(config, store, exchanges, meter)
     originals = Originals(store, gate, access_of(config))
-    return Parts(store, upstream, gate, exchanges, Admin(store=store, version=product_version()), web, originals)
+    return Parts(
+        store,
+        upstream,
+        gate,
+        exchanges,
+        Admin(store=store, version=product_version(), summaries=counters),
+        web,
+        originals,
+    )
 
 
 def build_web(config: Config, store: Store, exchanges: Exchanges, meter: Meter) -> Web:
@@ -289,7 +298,9 @@ def _upstream_options(upstream: UpstreamConfig) -> UpstreamOptions:
     )
 
 
-async def build_exchanges(config: Config, store: Store, upstream: Upstream) -> Exchanges:
+async def build_exchanges(
+    config: Config, store: Store, upstream: Upstream, counters: Counters | None = None
+) -> Exchanges:
     """Wire up what exchanges share. The vocabulary and the price table load in threads meanwhile."""
     tokenizer = Tokenizer()
     prices = PriceBook(config.upstream.url, config.model)
@@ -312,7 +323,9 @@ async def build_exchanges(config: Config, store: Store, upstream: Upstream) -> E
         expand=config.expand if config.store.enabled else None,
         book=book,
     )
-    compactor = Compactor(summarizer, book, store, turns, compactor_options(config)) if summarizer and book else None
+    compactor = None
+    if summarizer is not None and book is not None:
+        compactor = Compactor(summarizer, book, store, turns, compactor_options(config), counters=counters)
     expander = Expander(store, tokenizer, config.expand)
     chains = Chains(store, is_on=config.responses.takeover == "safe")
     return Exchanges(

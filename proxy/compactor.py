@@ -82,6 +82,7 @@ class Compactor:
         turns: Turns,
         options: CompactorOptions,
         *,
+        counters: Counters | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._summarizer = summarizer
@@ -92,7 +93,7 @@ class Compactor:
         self._clock = clock
         self._owner = secrets.token_hex(8)
         self._trouble: dict[str, _Trouble] = {}
-        self.counters = Counters()
+        self.counters = counters or Counters()
 
     async def after(self, turn: Turn, caller: Caller) -> None:
         """A reply is complete: if the next turn will need summaries, have them written now."""

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+import httpx
 import pytest
 
 from proxy.core.records import FoldRow, SummaryCallRow
 from proxy.summaries.prompt import PROMPT
+from proxy.views import gather
 from tests.support import builders, replies
 from tests.support.records import eventually
 from tests.support.serve import Served, served
@@ -112,6 +114,10 @@ def test_summaries_are_written_after_the_reply_and_told_at_the_next_turn() -> No
         assert FOLDED in body and b"summary by a model" in body and GOOD.encode() in body
         (fold,) = folds(proxy, name)
         assert fold.told >= 2 and fold.parts >= fold.told
+        health = httpx.get(f"{proxy.url}/ctx/health").json()["summaries"]
+        assert health["good"] == len(provider.asked) and health["input_tokens"] > 0
+        shown = from_store(proxy.db, lambda store: gather(store, name, "model"))
+        assert shown.summaries.good == len(provider.asked) and shown.folds[0].told == fold.told
         # Recorded apart: the client's meter shows its own calls alone.
         assert reply_usage["prompt_tokens"] == tokens_of(agents(up)[0].body)
         assert len(set(provider.records)) == len(provider.records) >= before
