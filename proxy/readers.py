@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from proxy.core.delta import DeltaMaker
-from proxy.core.delta import DeltaMaker
 from proxy.core.excerpts import ExcerptReader
 from proxy.core.forms import kept_segments
 from proxy.core.links import LinkReader
