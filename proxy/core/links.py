@@ -64,6 +64,8 @@ def tokens_of(text: str) -> list[str]:
     """The distinct paths, ids and identifiers of a text, in order, as many as are looked at."""
     found: dict[str, None] = {}
     for word in dict.fromkeys(_TOKEN.findall(without_encoded(text[:SCANNED]))):
+        if word.isalpha() and (word.islower() or word.istitle()):
+            continue  # a plain word, as most are
         token = word.strip(".-~/@")
         if len(token) >= MIN_CHARS and _TELLING.search(token):
             found.setdefault(token)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.constraints import MAX_SENTENCE, find_constraints
+from proxy.core.constraints import MAX_SENTENCE, find_constraints, rules_note, unshown_rules
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,24 @@ def test_an_overlong_sentence_gives_the_clause_with_the_rule() -> None:
 @given(st.text(alphabet="never must.!?\n -`'。不要a", max_size=400))
 def test_every_find_is_an_exact_substring(text: str) -> None:
     assert all(found and found in text for found in find_constraints(text))
+
+
+def test_rules_that_are_not_shown_are_quoted_with_their_message() -> None:
+    """COMP-08, COMP-09: only what the user said, word for word, and only where it is not there anyway."""
+    messages = [
+        ("m1", "Move it. Never touch db/migrations. Thanks."),
+        ("m2", "x" * 5_000 + "\nBitte niemals den Hafen löschen.\n" + "y" * 5_000),
+        ("m3", "What a day. Never touch db/migrations."),
+        ("m4", "絶対にmasterへpushしないこと。"),
+    ]
+    missing = unshown_rules(messages, shown="The digest says: 絶対にmasterへpushしないこと。")
+    assert [(rule.message, rule.quote) for rule in missing] == [
+        ("m1", "Never touch db/migrations."),
+        ("m2", "Bitte niemals den Hafen löschen."),
+    ]
+    note = rules_note(missing).split("\n")
+    assert note[1:] == [
+        '- "Never touch db/migrations." (message m1)',
+        '- "Bitte niemals den Hafen löschen." (message m2)',
+    ]
+    assert unshown_rules(messages, "\n".join(text for _, text in messages)) == []
