@@ -89,17 +89,13 @@ def settle(
     if is_ok and rounds:
         batches.append(_hide(turn, rounds, items))
     path, live.path = path_row(placement.branch, live.path, (*live.path.items, *items))
-    facts = turn.limits.facts
-    direct_in = turn.limits.billed(turn.own.measured.tokens + turn.tools_tokens)
     row = _outcome_row(
         turn.exchange,
         End(outcome, end.status, end.error, end.attempts, end.first_byte_ms, end.duration_ms),
         usage,
         reply.finish,
-        cost(usage, facts),
-        cost(usage, facts)
-        if turn.is_as_sent
-        else direct_cost(direct_in, turn.limits.billed(_known_tokens(turn)), usage.output, facts),
+        cost(usage, turn.limits.facts),
+        _direct(turn, usage),
         int(window.first_change >= 0 and bool(window.reason)),
         tuple(items),
     )
@@ -143,6 +139,15 @@ def _hide(turn: Turn, rounds: Sequence[Rounded], items: Sequence[str]) -> Batch:
     folded = frozenset(live.plan.fold.covers) if live.plan.fold is not None else frozenset[str]()
     live.state.hidden = (*(entry for entry in live.state.hidden if entry.anchor not in folded), *found)
     return rounds[-1].rows
+
+
+def _direct(turn: Turn, usage: Usage) -> float | None:
+    """What the call would have cost without us."""
+    facts, limits = turn.limits.facts, turn.limits
+    if turn.is_as_sent:
+        return cost(usage, facts)
+    whole = limits.billed(turn.own.measured.tokens + turn.tools_tokens)
+    return direct_cost(whole, limits.billed(_known_tokens(turn)), usage.output, facts)
 
 
 def _known_tokens(turn: Turn) -> int:
