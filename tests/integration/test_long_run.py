@@ -55,7 +55,7 @@ def plant(messages: list[Any]) -> list[Any]:
     [
         (own_run, 8_000, False),
         (own_run, 8_000, True),
-        pytest.param(longest_run, 40_000, False, marks=pytest.mark.slow),
+        pytest.param(longest_run, 32_000, False, marks=pytest.mark.slow),
     ],
 )
 async def test_twelve_rounds_on_one_run(run: Any, window: int, economics: bool, tmp_path: Path) -> None:
