@@ -1,4 +1,4 @@
-"""What each plain rule takes off recorded runs by itself, and what forms cost: `python -m tests.bench.rules [FOLDER]`.
+"""What each plain rule takes off recorded runs, and what forms cost: `python -m tests.bench.rules [FOLDER [GLOB]]`.
 
 Shares are of all tokens of a run's last request, with every result's shorter form standing in for it.
 """
@@ -187,7 +187,7 @@ def main(arguments: Sequence[str]) -> None:
     folder = Path(arguments[0]) if arguments else TRACES
     tokenizer = Tokenizer()
     totals = Totals()
-    for path in sorted(folder.glob("*.jsonl")):
+    for path in sorted(folder.glob(arguments[1] if len(arguments) > 1 else "*.jsonl")):
         if path.name.startswith("concat-"):
             continue
         Run(path, tokenizer, totals).read()
