@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Protocol
 
-from policies.model import NOT_OFFERED, Candidate, Form, Selection, Situation
+from policies.model import NOT_OFFERED, Candidate, Choice, Form, Selection, Situation
 
 
 class Policy(Protocol):
@@ -23,7 +24,8 @@ def check(situation: Situation, selection: Selection) -> None:
     """Raise `ContractError` naming the first rule that `selection` breaks.
 
     The rules: one choice a candidate in order; only offered forms; pins in full; nothing below
-    full that the model has not seen in full; whole groups folded or absent, or not at all.
+    full that the model has not seen in full; whole groups folded or absent, or not at all; segments
+    kept only of folded items and excerpts, in ascending order.
     """
     if len(selection.choices) != len(situation.candidates):
         raise ContractError(f"{len(selection.choices)} choices for {len(situation.candidates)} candidates")
@@ -36,9 +38,20 @@ def check(situation: Situation, selection: Selection) -> None:
             raise ContractError(f"choice {choice.id!r} stands where candidate {candidate.id!r} was expected")
         if choice.form is not Form.FULL:
             _check_reduced(candidate, choice.form)
+        if choice.keep:
+            _check_keep(candidate, choice)
         is_removed = choice.form <= Form.FOLDED
         if removed.setdefault(candidate.group, is_removed) != is_removed:
             raise ContractError(f"group {candidate.group} is split at item {candidate.id!r}")
+
+
+def _check_keep(candidate: Candidate, choice: Choice) -> None:
+    if choice.form not in (Form.FOLDED, Form.EXCERPT):
+        raise ContractError(f"item {candidate.id!r} is {choice.form.name} and keeps segments: only a reduced text does")
+    if choice.keep[0] < 0 or any(after <= before for before, after in pairwise(choice.keep)):
+        raise ContractError(f"item {candidate.id!r} keeps segments that are not in ascending order")
+    if choice.keep[-1] >= len(candidate.text):
+        raise ContractError(f"item {candidate.id!r} keeps a segment that its text does not have")
 
 
 def _check_carried(situation: Situation) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from policies.history import Histories, History
 from policies.knapsack import Option, solve
 from policies.model import Candidate, Situation
+from policies.plain import plain_scores, plain_weights
 from policies.reading import Reading
 from policies.scoring import Weights, focus, segment_scores
 from policies.units import state_bonus
@@ -15,6 +16,8 @@ from policies.units import state_bonus
 HEADER_TOKENS = 12
 """What an item's header line costs beyond its call's key argument."""
 ARGUMENT_CHARS = 70
+PLAIN = "plain"
+"""The name by which the plain weighted sum is asked for in place of a weight table."""
 GAP_TOKENS = 2
 COMPLETE_AT = 0.8
 """An excerpt that costs so much of its item is completed."""
@@ -36,12 +39,17 @@ def header_tokens(candidate: Candidate) -> int:
     return HEADER_TOKENS + -(-argument // 3)
 
 
-class Filler:
-    """Scores with given weights; remembers what it has read, so that a call reads only what is new."""
+def filler(table: str = "A", adjust: Mapping[str, float] | None = None) -> Filler:
+    """A filler with a shipped weight table or the "plain" weighted sum, single weights replaced."""
+    return Filler(plain_weights(adjust or {}) if table == PLAIN else Weights.make(table, adjust))
 
-    def __init__(self, weights: Weights, histories: Histories | None = None) -> None:
+
+class Filler:
+    """Scores by the linear model or the plain sum; remembers what it has read: a call reads only what is new."""
+
+    def __init__(self, weights: Weights | Mapping[str, float]) -> None:
         self.weights = weights
-        self.histories = histories or Histories()
+        self.histories = Histories()
 
     def fill(self, situation: Situation, indices: Sequence[int], room: int) -> Filling:
         """What of the items at `indices` stays, in at most `room` tokens by estimate."""
@@ -50,7 +58,10 @@ class Filler:
         candidates = situation.candidates
         history = self.histories.of(candidates)
         now = focus(history, situation.query)
-        scores = segment_scores(history, indices, self.weights, now, candidates)
+        if isinstance(self.weights, Weights):
+            scores = segment_scores(history, indices, self.weights, now, candidates)
+        else:
+            scores = plain_scores(history, indices, self.weights, now, candidates)
         bonus = state_bonus(history, indices, now)
         return choose(candidates, history, indices, scores, bonus, room)
 

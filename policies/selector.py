@@ -5,25 +5,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from policies.draft import Draft, digest_allowance, group_ranges, last_exchange
-from policies.filling import Filler, Filling
+from policies.filling import Filler, Filling, filler
 from policies.model import NOT_OFFERED, Candidate, Choice, Form, Selection, Situation
-from policies.scoring import Weights
 
 
 @dataclass(frozen=True, slots=True)
 class SelectorOptions:
-    """`weights`: the shipped table. `tail`: share of the room, pins aside, whose newest groups stay whole.
+    """`weights`: a shipped table ("A", "B"), or "plain" for the plain weighted sum; `adjust` replaces single weights.
 
-    `low`: after a rebuild the window takes this share of the room, so that it can grow before the
-    next. `index`: most of the room that the digest over folded items may take. `margin`: share kept
-    free because tokens of single lines are estimated.
+    `tail`: share of the room, pins aside, whose newest groups stay whole. `low`: after a rebuild the
+    window takes this share of the room, so that it can grow before the next. `index`: most of the room
+    that the digest over folded items may take. `margin`: share kept free because tokens of single
+    lines are estimated.
     """
 
     weights: str = "A"
+    adjust: Mapping[str, float] = field(default_factory=dict)
     tail: float = 0.5
     low: float = 0.85
     index: float = 0.1
@@ -33,7 +34,7 @@ class SelectorOptions:
         for name in ("tail", "low", "index", "margin"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must be from 0 to 1")
-        Weights.make(self.weights)
+        filler(self.weights, self.adjust)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Greedy:
 
     def __init__(self, options: SelectorOptions | None = None) -> None:
         self.options = options or SelectorOptions()
-        self._filler = Filler(Weights.make(self.options.weights))
+        self._filler = filler(self.options.weights, self.options.adjust)
 
     def select(self, situation: Situation) -> Selection:
         room = _room(situation)
@@ -101,7 +102,7 @@ class Selector:
 
     def __init__(self, options: SelectorOptions | None = None) -> None:
         self.options = options or SelectorOptions()
-        self._filler = Filler(Weights.make(self.options.weights))
+        self._filler = filler(self.options.weights, self.options.adjust)
 
     def select(self, situation: Situation) -> Selection:
         draft = Draft(situation)
