@@ -45,7 +45,10 @@ class ChatRounds:
         if self.number > 1:
             message.add(self._shown.build())
         message.add(visible)
-        return message.build()
+        merged = message.build()
+        if merged.get("content") is None and not merged.get("tool_calls"):
+            merged["content"] = ""  # a message without calls must have words, were it none
+        return merged
 
     def reply(self, visible: dict[str, Any], last: Reply) -> Reply:
         message = self.merged(visible)
