@@ -6,18 +6,20 @@ import json
 import time
 from pathlib import Path
 
+import httpx
+
 from policies.selector import Selector
 from proxy import open_store
 from proxy.library.asking import Ask, Asker, Watched
 from proxy.library.reading import read_past, resolve
 from proxy.library.window import Window, WindowManifest
 from proxy.tokenizer import Tokenizer
-from tests.support import builders
+from tests.support import builders, replies
 from tests.support.provider_count import provider_count
 from tests.support.serve import served
 from tests.support.session import conversation as conversation_of
 from tests.support.session import ok, strict
-from tests.support.upstream import ScriptedUpstream
+from tests.support.upstream import Action, Request, ScriptedUpstream
 
 
 def test_every_item_has_a_place_and_a_reason(tmp_path: Path) -> None:
@@ -76,6 +78,31 @@ def test_a_conversation_of_the_proxy_can_be_asked_here(tmp_path: Path) -> None:
         assert result.id in [
             e.id for e in store.context_get(2_500, model="gpt-5").manifest.entries if e.place == "pinned"
         ]
+
+
+def test_a_responses_conversation_comes_back_as_its_own_items(tmp_path: Path) -> None:
+    def answer(_: Request) -> Action:
+        text = {"type": "output_text", "text": "noted", "annotations": []}
+        message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [text]}
+        usage = {"input_tokens": 100, "output_tokens": 3, "total_tokens": 103}
+        made = {"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": [message]}
+        return replies.json_reply({**made, "usage": usage})
+
+    given: list[dict[str, object]] = [{"role": "user", "content": "Go. Never touch db/migrations."}]
+    for step in range(14):
+        call = {"type": "function_call", "call_id": f"call_q{step}Zx81{step}", "name": "look"}
+        given.append({**call, "arguments": json.dumps({"path": f"quay_{step}"})})
+        output = f"line {step} of it\n" * 200
+        given.append({"type": "function_call_output", "call_id": call["call_id"], "output": output})
+    with ScriptedUpstream(answer) as up, served(up.base_url, db=tmp_path / "x.db") as proxy:
+        body = {"model": "m", "input": given}
+        assert httpx.post(f"{proxy.base_url}/responses", json=body, timeout=30).status_code == 200
+    with open_store(tmp_path / "x.db") as store:
+        assert store.context_get(100_000, model="m").items[: len(given)] == tuple(given)
+        window = store.context_get(3_000, model="m")
+        assert window.items[0] == given[0] and window.manifest.used <= 3_000
+        calls = [item["call_id"] for item in window.items if item.get("type") == "function_call"]
+        assert calls and calls == [item["call_id"] for item in window.items if "output" in item]
 
 
 def test_lines_are_paid_for_once_and_references_lead_to_what_is_there(tmp_path: Path) -> None:
