@@ -39,7 +39,7 @@ def _body(row: BodyRow) -> BodyRow:
 
 
 def _item(row: ItemRow) -> ItemRow:
-    return replace(row, text=_text(row.text), source=_text(row.source))
+    return replace(row, text=_text(row.text), source=_text(row.source), atoms=_packed(row.atoms))
 
 
 def _fold(row: FoldRow) -> FoldRow:
@@ -47,13 +47,17 @@ def _fold(row: FoldRow) -> FoldRow:
 
 
 def _plan(row: PlanRow) -> PlanRow:
-    """A plan holds the texts of digests and excerpts, in MessagePack."""
+    return replace(row, data=_packed(row.data))
+
+
+def _packed(data: bytes) -> bytes:
+    """MessagePack with texts in it: of digests and excerpts in a plan, of short items in their canonical form."""
     try:
-        value = msgspec.msgpack.decode(row.data)
+        value = msgspec.msgpack.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return row
+        return data
     changed = _value(value)
-    return row if changed == value else replace(row, data=msgspec.msgpack.encode(changed))
+    return data if changed == value else msgspec.msgpack.encode(changed)
 
 
 def _bytes(data: bytes) -> bytes:

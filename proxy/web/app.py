@@ -207,8 +207,8 @@ class Web:
             return _missing(request, None)
         calls = await self._pages.timeline(one.id)
         folds = await self._parts.store.folds(one.id)
-        stamps = [fold.created_at for fold in folds]
-        marks = [next((i for i, call in enumerate(calls) if call["created_at"] >= at), len(calls)) for at in stamps]
+        begun = [call["created_at"] for call in calls]  # a fold is written when the call that brought it is answered
+        marks = [max(sum(at <= fold.created_at for at in begun) - 1, 0) for fold in folds]
         return JSONResponse({"calls": calls, "folds": marks, "limits": self._parts.limits_of(one.model)})
 
     async def _window(self, request: Request) -> Response:

@@ -1,6 +1,7 @@
 """Exports of a large store: time, size and memory beside the raw database.
 
-Run: python -m tests.bench.export_size 1000000 [jsonl verify ...]. Prints one line a step. Memory is the peak of a process of its own that does nothing else.
+Run: python -m tests.bench.export_size 1000000 [jsonl verify ...]. Prints one line a step.
+Memory is the peak of a process of its own that does nothing else.
 """
 
 from __future__ import annotations

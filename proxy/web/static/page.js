@@ -88,13 +88,13 @@
       const ctx = u.ctx, { left, top: t, width, height } = u.bbox;
       ctx.save();
       ctx.font = `${11 * devicePixelRatio}px system-ui`;
-      for (const [name, value] of lines) {
+      lines.forEach(([name, value], place) => {
         const y = u.valToPos(value, "y", true);
         ctx.strokeStyle = ctx.fillStyle = name === "cliff" ? "#dc2626" : css("--dim");
         ctx.setLineDash([6, 4]);
         ctx.beginPath(); ctx.moveTo(left, y); ctx.lineTo(left + width, y); ctx.stroke();
-        ctx.fillText(`${name.replaceAll("_", " ")} ${value.toLocaleString("en")}`, left + 6, y - 4);
-      }
+        ctx.fillText(`${name.replaceAll("_", " ")} ${value.toLocaleString("en")}`, left + (6 + place * 120) * devicePixelRatio, y - 4);
+      });
       const upright = (places, colour, letter) => places.forEach((x) => {
         const at = u.valToPos(x, "x", true);
         ctx.strokeStyle = ctx.fillStyle = colour;

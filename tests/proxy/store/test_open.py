@@ -61,4 +61,4 @@ def test_durability_and_queue_reach_the_store(
     made: list[dict[str, object]] = []
     monkeypatch.setattr("proxy.store.open.SqliteStore", lambda path, **options: made.append(options))
     open_store(tmp_path / "x.db", synchronous=asked, queue_mb=3)
-    assert made == [{"synchronous": level, "max_queue_bytes": 3 << 20}]
+    assert made[0].items() >= {"synchronous": level, "max_queue_bytes": 3 << 20}.items()
