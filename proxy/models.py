@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import structlog
+
 from proxy.config import Config
 from proxy.core.pricing import ModelFacts
 from proxy.core.records import Batch, LearnedRow
 from proxy.core.thresholds import Thresholds, thresholds
 from proxy.core.tokens import Calibration
 from proxy.prices import PriceBook
+
+log = structlog.get_logger()
 
 REPLY_SHARE = 0.1
 """Share of the window kept for the reply when the request does not cap it."""
@@ -52,6 +56,7 @@ class ModelBook:
         self._written: dict[str, float] = {}  # ratios as the store has them: a restart must decide the same
         self.refuses_usage = False
         self._cache: dict[str, ModelLimits] = {}
+        self._told: set[str] = set()  # models for which the operator's threshold cannot act
         for row in learned:
             if row.upstream == self._upstream:
                 self._recall(row)
@@ -70,20 +75,22 @@ class ModelBook:
         if known is None:
             facts = self._prices.facts(model, learned_limit=self._limits.get(model))
             window = self._config.window
-            known = ModelLimits(
-                facts,
-                thresholds(
-                    facts.window,
-                    facts.cliff,
-                    compact_at=self._config.model(model).compact_at or window.compact_at or None,
-                    target_share=window.target_share,
-                    guard_cliff_share=window.guard_cliff_share,
-                    guard_window_share=window.guard_window_share,
-                ),
-                self._written.get(model, Calibration().ratio),
+            asked = self._config.model(model).compact_at or window.compact_at or None
+            marks = thresholds(
+                facts.window,
+                facts.cliff,
+                compact_at=asked,
+                target_share=window.target_share,
+                guard_cliff_share=window.guard_cliff_share,
+                guard_window_share=window.guard_window_share,
             )
+            if asked and asked != marks.compact_at and model not in self._told:
+                self._told.add(model)
+                log.warning("compact_at_cannot_act", model=model[:200], asked=asked, used=marks.compact_at)
+            known = ModelLimits(facts, marks, self._written.get(model, Calibration().ratio))
             if len(self._cache) > 1000:
                 self._cache.clear()
+                self._told.clear()
             self._cache[model] = known
         return known
 

@@ -82,6 +82,12 @@ class PriceBook:
             self._known[key] = known
         return known
 
+    def with_cliff(self) -> dict[str, ModelFacts]:
+        """Models of the packaged table that this upstream has in its list with a price cliff, by a name of each."""
+        names = [entry.match[0].rstrip("*") for entry in _windows()] if self._upstream else []
+        listed = {name: self.facts(name) for name in names if _look_up(name, self._upstream) is not None}
+        return {name: facts for name, facts in listed.items() if facts.cliff}
+
     def _find(self, model: str, learned_limit: int | None) -> ModelFacts:
         names = tuple(_names(model))
         facts = _with_prices(_from_table(names), names, self._upstream)

@@ -16,6 +16,7 @@ from proxy.config import Config, check_serving, load_config, settings_table
 from proxy.config.example import toml_value
 from proxy.config.sections import MODEL_KEYS, SECTIONS
 from proxy.core.overflow_rules import DEFAULT
+from proxy.core.pricing import ModelFacts
 from proxy.core.redaction import redact
 from proxy.core.thresholds import dead_zone
 from proxy.errors import ConfigError
@@ -25,6 +26,8 @@ from proxy.summaries.registry import check as check_summarizer
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML; see config.example.toml.")
 ]
+
+OWN_FIGURE = 'A model may have a figure of its own: compact_at under [models."NAME"].'
 
 
 def serve(
@@ -100,15 +103,33 @@ def check(config: Config) -> None:
 
 
 def _check_thresholds(config: Config) -> None:
-    """A model's own `compact_at` must be able to act. Where only a pattern is given, its fixed part names the model."""
-    if not any(entry.compact_at for entry in config.models.values()):
+    """`compact_at` must be able to act. Where only a pattern is given, its fixed part names the model.
+
+    The one for all models is held against those that the configuration names, and against those that
+    this provider sells with a price cliff.
+    """
+    window = config.window
+    if not window.compact_at and not any(entry.compact_at for entry in config.models.values()):
         return
+
+    def reason(compact_at: int, facts: ModelFacts) -> str | None:
+        return dead_zone(
+            compact_at,
+            facts.window,
+            facts.cliff,
+            guard_cliff_share=window.guard_cliff_share,
+            guard_window_share=window.guard_window_share,
+        )
+
     prices = PriceBook(config.upstream.url, config.model)
     for pattern, entry in config.models.items():
-        if entry.compact_at:
-            facts = prices.facts(pattern.rstrip("*"))
-            if reason := dead_zone(entry.compact_at, facts.window, facts.cliff):
-                raise ConfigError(f'models."{pattern}": {reason}')
+        compact_at = entry.compact_at or window.compact_at
+        if compact_at and (text := reason(compact_at, prices.facts(pattern.rstrip("*")))):
+            place = f'models."{pattern}"' if entry.compact_at else f'window.compact_at for models."{pattern}"'
+            raise ConfigError(f"{place}: {text}", hint="" if entry.compact_at else OWN_FIGURE)
+    for name, facts in prices.with_cliff().items() if window.compact_at else ():
+        if config.model(name).compact_at is None and (text := reason(window.compact_at, facts)):
+            raise ConfigError(f"window.compact_at for {name}: {text}", hint=OWN_FIGURE)
 
 
 def _changes(config: Config) -> list[tuple[str, str]]:

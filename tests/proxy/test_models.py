@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from proxy.core.records import LearnedRow
 from proxy.models import ModelBook
@@ -73,3 +74,24 @@ def test_a_restart_goes_on_with_the_same_ratio(tmp_path: Path) -> None:
     rows = [row for step in range(200) for row in models.learn_usage("m-1", billed=2000 + step, counted=1000).learned]
     assert models.limits("m-1").ratio == rows[-1].value == book(tmp_path, (rows[-1],)).limits("m-1").ratio
     assert 1 < len(rows) < 20 and rows[-1].value > 2.15
+
+
+def test_a_limit_that_the_provider_names_wins_over_cliff_and_threshold(
+    tmp_path: Path,
+) -> None:
+    models = book(tmp_path, cliff=8000, compact_at=7000)
+    assert models.limits("m-1").thresholds.boundary == 8000 and models.limits("m-1").thresholds.compact_at == 7000
+    models.learn_limit("m-1", 6000)
+    marks = models.limits("m-1").thresholds
+    assert (marks.boundary, marks.compact_at, marks.guard, marks.guard_cliff) == (6000, 4410, 5160, None)
+
+
+def test_a_threshold_that_cannot_act_is_told_once(tmp_path: Path) -> None:
+    models = book(tmp_path, compact_at=9500)
+    with capture_logs() as logs:
+        for bill in (2000, 3000, 4000):
+            assert models.limits("m-1").thresholds.compact_at == 7350
+            models.learn_usage("m-1", billed=bill, counted=1000)
+    assert [(entry["event"], entry["asked"], entry["used"]) for entry in logs] == [
+        ("compact_at_cannot_act", 9500, 7350)
+    ]

@@ -134,6 +134,11 @@ def test_demo_runs_the_demo(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ('[models."gpt-5.4*"]\ncompact_at = 300000', "price cliff at 272,000"),
         ('[models."mine"]\nwindow = 8000\ncompact_at = 7900', "window of 8,000"),
+        (
+            "[window]\ncompact_at = 300000",
+            "window.compact_at for gpt-5.4: compact_at = 300,000 lies above the price cliff",
+        ),
+        ('[window]\ncompact_at = 60000\n[models."mine*"]\nwindow = 64000', 'window.compact_at for models."mine*"'),
         ("[overflow]\npatterns = ['x*']", "'x*' matches every text"),
     ],
 )
@@ -147,9 +152,18 @@ def test_check_config_refuses_what_could_never_act(
     assert message in capsys.readouterr().err
 
 
-def test_check_config_takes_a_threshold_that_can_act(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        '[models."gpt-5.4*"]\ncompact_at = 200000',
+        "[window]\ncompact_at = 200000",
+        '[window]\ncompact_at = 300000\n[models."gpt-5.4*"]\ncompact_at = 200000\n[models."gpt-6*"]\ncliff = 0',
+        '[window]\ncompact_at = 300000\nguard_window_share = 0.9\n[upstream]\nurl = "http://models.test/v1"',
+    ],
+)
+def test_check_config_takes_a_threshold_that_can_act(settings: str, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
-    path.write_text('[models."gpt-5.4*"]\ncompact_at = 200000')
+    path.write_text(settings)
     assert CliRunner().invoke(app, ["check-config", "--config", str(path)]).exit_code == 0
 
 

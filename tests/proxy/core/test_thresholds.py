@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.core.pricing import Cliff, ModelFacts
 from proxy.core.thresholds import Thresholds, dead_zone, thresholds
 
 
@@ -58,3 +59,12 @@ def test_a_good_threshold_is_not_in_the_dead_zone() -> None:
     assert dead_zone(263_840, 922_000, 272_000) is None
     assert dead_zone(500_000, 922_000, 0) is None
     assert dead_zone(95_000, 100_000, guard_window_share=0.95) is None
+
+
+@pytest.mark.parametrize("above", [199_999, 200_000])
+def test_of_several_tiers_the_first_counts_wherever_it_begins(above: int) -> None:
+    """Billed higher from 200,000 on, or only beyond it: no window that the guard lets pass is near either."""
+    facts = ModelFacts(1_000_000, cliffs=(Cliff(above), Cliff(500_000)))
+    found = thresholds(facts.window, facts.cliff)
+    assert found.boundary == above and found.compact_at <= int(0.735 * above) < found.guard < 199_000
+    assert thresholds(facts.window, facts.cliff, guard_cliff_share=1.0).guard <= above
