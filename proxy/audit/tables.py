@@ -10,6 +10,7 @@ from policies.model import Form
 from proxy.core.filters import Filters
 from proxy.store import archive_joins
 from proxy.store.archive import Archive, ChainLine, SealedRow
+from proxy.store.seals import EXCHANGES, MESSAGES, WINDOWS, SealedTable
 from proxy.wire.readable import readable_text
 
 Kind = Literal["items", "exchanges", "forms"]
@@ -49,7 +50,7 @@ COLUMNS: dict[Kind, dict[str, type]] = {
         **dict.fromkeys(("body_hash", "out_hash", "created_at"), str),
     },
 }
-_SOURCE: dict[str, Kind] = {"messages": "items", "exchanges": "exchanges", "windows": "forms"}
+_SOURCE: dict[Kind, SealedTable] = {"items": MESSAGES, "exchanges": EXCHANGES, "forms": WINDOWS}
 
 
 def rows(
@@ -58,10 +59,10 @@ def rows(
     """The rows of one kind, conversation by conversation, each in the order it was sealed."""
     make = {"items": _items, "exchanges": _exchanges, "forms": _forms}[kind]
     for chain in archive.all_chains(filters):
-        for row in archive.all_rows(chain.number, upto=chain.length):
-            on_rows(1)
-            if _SOURCE.get(row.table.name) == kind and row.values is not None:
+        for row in archive.all_rows(chain.number, upto=chain.length, tables=[_SOURCE[kind]]):
+            if row.values is not None:
                 yield from make(archive, chain, row)
+        on_rows(chain.length)
 
 
 def _common(chain: ChainLine, row: SealedRow) -> Row:

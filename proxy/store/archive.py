@@ -156,12 +156,16 @@ class Archive:
         return int(found[0]), int(found[1])
 
     # -- rows ----------------------------------------------------------------------------------
-    def rows(self, chain: int, after: int, upto: int | None = None) -> list[SealedRow]:
-        """The next rows of a chain behind a place, of all tables in one order; few enough for memory and time."""
-        return self.read(lambda db: _rows_page(db, chain, after, upto))
+    def rows(
+        self, chain: int, after: int, upto: int | None = None, tables: Sequence[SealedTable] = TABLES
+    ) -> list[SealedRow]:
+        """The next rows of a chain behind a place, of these tables in one order; few enough for memory and time."""
+        return self.read(lambda db: _rows_page(db, chain, after, upto, tables))
 
-    def all_rows(self, chain: int, after: int = 0, upto: int | None = None) -> Iterator[SealedRow]:
-        while page := self.rows(chain, after, upto):
+    def all_rows(
+        self, chain: int, after: int = 0, upto: int | None = None, tables: Sequence[SealedTable] = TABLES
+    ) -> Iterator[SealedRow]:
+        while page := self.rows(chain, after, upto, tables):
             yield from page
             after = page[-1].place
 
@@ -241,11 +245,10 @@ def filter_clause(filters: Filters) -> tuple[str, list[Any]]:
     return clause, values
 
 
-def _rows_page(connection: sqlite3.Connection, chain: int, after: int, upto: int | None) -> list[SealedRow]:
-    cursors = [
-        (table, connection.execute(_ROWS_SQL[table.name], (chain, after, PAGE_ROWS)))
-        for table in TABLES
-    ]  # fmt: skip
+def _rows_page(
+    connection: sqlite3.Connection, chain: int, after: int, upto: int | None, tables: Sequence[SealedTable]
+) -> list[SealedRow]:
+    cursors = [(table, connection.execute(_ROWS_SQL[table.name], (chain, after, PAGE_ROWS))) for table in tables]
     page: list[SealedRow] = []
     size = 0
     merged = heapq.merge(*(_tagged(table, cursor) for table, cursor in cursors), key=lambda entry: entry[1][0])
