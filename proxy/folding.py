@@ -192,8 +192,8 @@ def history_segments(source: FoldSource) -> list[Segment]:
     numbers = groups(source.elements)
     return segments(
         [
-            Passage(numbers[i], kind_of(element) == "user", len(element.calls), len(element.text))
-            for i, element in enumerate(source.elements)
+            Passage(numbers[i], kind_of(element) == "user", len(element.calls), len(element.text), fact.ends_subtask)
+            for i, (element, fact) in enumerate(zip(source.elements, source.facts, strict=True))
         ]
     )
 

@@ -165,8 +165,8 @@ class Measurer:
         return reading, frozenset(reading.stale)
 
     def _noted(self, fact: Facts, element: Element, note: Note) -> Facts:
-        if note.cites:
-            fact = replace(fact, cites=(*fact.cites, *note.cites))
+        if note.cites or note.ends_subtask:
+            fact = replace(fact, cites=(*fact.cites, *note.cites), ends_subtask=fact.ends_subtask or note.ends_subtask)
         if note.offer is not None and not fact.excerpt:
             fact = self._offered(fact, element, note.offer)
         return fact

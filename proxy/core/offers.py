@@ -43,11 +43,15 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a maker says when it has read an item. `stale` are ids of earlier items that this one makes stale."""
+    """What a maker says when it has read an item. `stale` are ids of earlier items that this one makes stale.
+
+    `ends_subtask`: some work is finished with it, so that a history may be cut behind it.
+    """
 
     offer: Offer | None = None
     cites: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
+    ends_subtask: bool = False
 
 
 class Maker(Protocol):

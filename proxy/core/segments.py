@@ -61,13 +61,16 @@ def segments(
 
 def _seams(history: Sequence[Passage], least_chars: int, most_chars: int, most_calls: int) -> Iterator[int]:
     calls = chars = 0
+    is_done = False  # something was finished in the group
     for index in range(1, len(history)):
         before, after = history[index - 1], history[index]
         calls += before.calls
         chars += before.chars
+        is_done = is_done or before.ends_subtask
         if before.group == after.group:
             continue
-        is_natural = (after.is_user and not before.is_user) or before.ends_subtask
+        is_natural = (after.is_user and not before.is_user) or is_done
         if (is_natural and chars >= least_chars) or calls >= most_calls or chars >= most_chars:
             yield index
             calls = chars = 0
+        is_done = False

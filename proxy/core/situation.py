@@ -31,6 +31,7 @@ class Facts:
     excerpt: ExcerptKind = ""
     bases: tuple[str, ...] = ()
     cites: tuple[str, ...] = ()
+    ends_subtask: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Standing:
     seen: Collection[str]
     memory: Mapping[str, float]
     is_cold: bool = False
+    free_from: int | None = None
     masks: Mapping[str, Held] = field(default_factory=dict)
     kept: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     stale: Collection[str] = ()
@@ -126,6 +128,7 @@ def build(
         digest_tokens=digest_tokens,
         pressure=pressure,
         is_cold=standing.is_cold,
+        free_from=standing.free_from,
         is_new_turn=bool(kinds) and kinds[-1] == "user",
         query=standing.query,
         memory=standing.memory,

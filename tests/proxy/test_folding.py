@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from proxy.core.identity import item_ids
-from proxy.folding import FoldMaker, FoldSource
+from proxy.folding import FoldMaker, FoldSource, history_segments
+from proxy.readers import MAKERS
+from proxy.windows import Prior
 from proxy.wire.chat import ChatFormat
 from tests.support import builders
+from tests.support.listed import shell
 from tests.support.turns import bench
 
 MESSAGES = [builders.system(), builders.user("read"), *builders.steps(12, 900), builders.user("so?")]
@@ -32,3 +35,29 @@ async def test_a_fold_is_made_once_for_what_it_covers(tmp_path: Path) -> None:
     assert FoldMaker(tokenizer).make(source, None, covers, "guard") == made
     assert maker.make(source, None, (), "rent") is None
     assert tokenizer.count(made.fold.text) <= 200 + 25 * 9 + 8
+
+
+async def test_finished_work_is_a_seam_whether_read_at_once_or_bit_by_bit(tmp_path: Path) -> None:
+    """Green tests end a segment behind the red ones; a list that grew and one read anew, as after a restart, agree."""
+    suite = "collecting the cases of the harbour suite\n" * 220
+    messages = [
+        builders.system(), builders.user("make it green"),
+        *shell(1, "pytest -q tests/", suite + "3 failed, 2 passed in 1s\n"),
+        *shell(2, "sed -i s/a/b/ a.py"),
+        *shell(3, "pytest -q", suite + "5 passed in 1s\n"),
+        *shell(4, "git commit -am green"),
+        *shell(5, "ls -R", suite),
+    ]  # fmt: skip
+    builder = bench(tmp_path, makers=MAKERS).builder
+    prior: Prior | None = None
+    cuts = []
+    for count in (4, 6, 8, 9, len(messages)):
+        for known in (prior, None):
+            conversation = ChatFormat().decode(builders.body_bytes(builders.request(messages[:count])), {})
+            ids = item_ids("c", conversation.elements)
+            measured = await builder.measure(conversation, "c", ids, known)
+            source = FoldSource("c", conversation.elements, measured.facts, 4_000)
+            cuts.append([(one.start, one.stop) for one in history_segments(source) if one.is_closed])
+            prior = Prior(measured) if known is prior else prior
+    assert cuts[::2] == cuts[1::2]
+    assert cuts[-1] == [(0, 8)] and not cuts[0]

@@ -21,6 +21,9 @@ def test_a_user_turn_ends_a_segment_of_some_size() -> None:
 def test_a_finished_subtask_ends_one_too() -> None:
     history = [*step(0), Passage(1, calls=1), Passage(1, chars=9_000, ends_subtask=True), *step(2)]
     assert segments(history) == [Segment(0, 4, True), Segment(4, 6, False)]
+    # Also where the result that ends it is not the last of its group.
+    beside = [*history[:4], Passage(1, chars=10), *step(2)]
+    assert segments(beside) == [Segment(0, 5, True), Segment(5, 7, False)]
 
 
 def test_endless_work_is_cut_by_size() -> None:

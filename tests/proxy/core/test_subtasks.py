@@ -57,4 +57,4 @@ def test_a_ticked_plan_item_ends_what_was_done_for_it() -> None:
 def test_the_window_hears_that_steps_are_worth_less_and_where_they_are() -> None:
     messages = [user("go"), *shell(1, "grep -rn tide src", HITS), *shell(2, "cat src/mole.py", "y")]
     note = notes(SubtaskReader(), messages)["m4"]
-    assert note.stale == note.cites == ("m2",)
+    assert note.stale == note.cites == ("m2",) and note.ends_subtask
