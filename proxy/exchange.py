@@ -308,9 +308,9 @@ class _Exchange:
             turn.live.state.is_suspended = True
             self.services.turns.as_it_came(turn)
             return True
-        return overflow is not None and self._recover(turn, overflow)
+        return overflow is not None and await self._recover(turn, overflow)
 
-    def _recover(self, turn: Turn, overflow: Overflow) -> bool:
+    async def _recover(self, turn: Turn, overflow: Overflow) -> bool:
         if overflow.limit:
             self._submit(self.services.models.learn_limit(turn.conversation.model, overflow.limit))
         if self.overflowed:
@@ -319,7 +319,7 @@ class _Exchange:
         turn.limits = self.services.models.limits(turn.conversation.model)
         is_smaller = False
         with self._failing_open("shrinking the window"):
-            is_smaller = self.services.turns.shrink(turn, overflow)
+            is_smaller = await self.services.turns.shrink(turn, overflow)
         log.info(
             "overflow_met",
             exchange=self.id,

@@ -23,6 +23,13 @@ class Telling:
     def is_by_rules(self) -> bool:
         return self._book is None
 
+    async def in_known_words(self, decision: Decision) -> Decision:
+        """The decision, its new fold told by the summaries that are there by now; the rules tell the rest."""
+        if self._book is None or decision.folded is None:
+            return decision
+        texts = await self._book.find(part.segment for part in decision.folded.parts if part.segment)
+        return self._builder.retold(decision, texts) if texts else decision
+
     async def tell(
         self,
         decision: Decision,

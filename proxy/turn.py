@@ -297,9 +297,16 @@ class Turns:
             memory=live.state.memory if memory is None else memory,
             pinned=of_this_turn(turn.conversation, turn.measured.ids),
             importance=live.state.importance,
-            is_cold=bool(live.state.at) and time.time() - live.state.at > COLD_S,
+            is_cold=self._is_cold(turn),
+            free_from=turn.free_from,
             prior=turn.prior,
         )
+
+    def _is_cold(self, turn: Turn) -> bool:
+        """Is nothing of the last window in the provider's cache: after a pause, for another model, other tools?"""
+        state = turn.live.state
+        is_other = any(state.cached_by) and state.cached_by != turn.cached_by
+        return bool(state.at) and (is_other or time.time() - state.at > COLD_S)
 
     def _pressure(self, turn: Turn, calm: Decision) -> Pressure | None:
         """Does the billed size of the last call, or the expected size of this one, call for compaction?"""
@@ -368,7 +375,7 @@ class Turns:
 
     # -- a second attempt ----------------------------------------------------------------------
 
-    def shrink(self, turn: Turn, overflow: Overflow) -> bool:
+    async def shrink(self, turn: Turn, overflow: Overflow) -> bool:
         """Make the one smaller request that answers an overflow; False when there is none."""
         limits = turn.limits
         if turn.conversation.is_opaque:
@@ -391,7 +398,7 @@ class Turns:
             return False
         if pressed.tokens >= turn.decision.tokens:
             return False
-        turn.decision = pressed
+        turn.decision = await self._telling.in_known_words(pressed)
         self._render(turn)
         return True
 

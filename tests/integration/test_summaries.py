@@ -277,6 +277,18 @@ def test_comp_18_a_summary_that_saves_too_little_is_rejected() -> None:
         assert {call.reason for call in made} == {"saves too little"}
 
 
+def test_an_overflow_is_answered_in_the_words_that_are_there() -> None:
+    with session() as (up, proxy, messages, _):
+        name = conversation(ok(proxy, messages))
+        assert len(settled(proxy, name, 2)) >= 2
+        up.enqueue(replies.overflow_reply(30_000, 31_000))
+        ok(proxy, talk(messages, 6))
+        body = agents(up)[-1].body
+        assert FOLDED in body and GOOD.encode() in body
+        (fold,) = folds(proxy, name)
+        assert fold.told >= 2 and "overflow" in fold.trigger
+
+
 def shout(record: str) -> str:
     return f"SHOUTED {len(record)}"
 

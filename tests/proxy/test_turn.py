@@ -46,7 +46,7 @@ async def test_a_policy_that_breaks_a_rule_raises_and_leaves_the_branch(tmp_path
 async def test_an_overflow_shrinks_once_what_was_answered(tmp_path: Path) -> None:
     made = bench(tmp_path, window=100_000)
     turn = await made.begin(LATER)
-    assert made.turns.shrink(turn, Overflow(limit=1500, requested=4000))
+    assert await made.turns.shrink(turn, Overflow(limit=1500, requested=4000))
     assert turn.attempt == 2 and turn.window == "x1-2" and turn.rendered.is_rewritten
     assert turn.rendered.body.count(OMITTED) + turn.rendered.body.count(FOLDED) >= 1
 
@@ -55,7 +55,7 @@ async def test_an_output_allowance_is_lowered_first(tmp_path: Path) -> None:
     made = bench(tmp_path)
     turn = await made.begin(LATER, max_tokens=4000)
     whole = turn.decision
-    assert made.turns.shrink(turn, Overflow(limit=6000, requested=7000, input=3000, cause="output"))
+    assert await made.turns.shrink(turn, Overflow(limit=6000, requested=7000, input=3000, cause="output"))
     assert turn.decision is whole and b'"max_tokens":2984' in turn.rendered.body
 
 
