@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import proxy
 from proxy.cli.render import shorten
 from proxy.cli.running import ConfigOption
 from proxy.cli.stores import DbOption, store_file
 from proxy.core.display import visible
-from proxy.library.facade import open_store
 from proxy.library.window import ManifestEntry, Place, Window, WindowManifest
 
 SHOWN = 8
@@ -49,7 +49,7 @@ def get(
     """Show the most useful messages of a conversation that fit a budget."""
     path: Path = store_file(config, db)
     name = conversation or None
-    with open_store(path, policy=policy) as store:
+    with proxy.open_store(path, policy=policy) as store:
         asked = model or store.model_of(name) or "any"
         window = store.context_get(budget, model=asked, query=query or None, conversation=name, remember=False)
     if json:

@@ -28,7 +28,7 @@ def test_every_large_output_has_the_excerpt_of_its_kind() -> None:
 
 
 def test_single_lines_of_a_file_that_was_read_are_not_offered() -> None:
-    assert kinds(user("go"), *shell(1, "cat harbour.log", LOG)) == {}
+    assert kinds(user("go"), *shell(1, "cat notes.txt", LOG)) == {}
 
 
 def test_what_the_user_named_stays() -> None:
