@@ -38,9 +38,15 @@ _CHAINS_SQL = (
     " FROM chains c LEFT JOIN conversations v ON v.id = c.id WHERE c.number > ?"
 )
 # What the working store knows of a conversation, so that an import shows the same views.
-STATE_TABLES = ("branches", "folds", "working", "links")
-_STATE_ORDER = {"branches": ("rowid",), "folds": ("seq",), "working": ("seq",), "links": ("a", "type", "b")}
-_STATE_START = {"branches": (0,), "folds": (0,), "working": (0,), "links": ("", "", "")}
+STATE_TABLES = ("branches", "folds", "working", "links", "marks")
+_STATE_ORDER = {
+    "branches": ("rowid",),
+    "folds": ("seq",),
+    "working": ("seq",),
+    "links": ("a", "type", "b"),
+    "marks": ("item", "name"),
+}
+_STATE_START = {"branches": (0,), "folds": (0,), "working": (0,), "links": ("", "", ""), "marks": ("", "")}
 _STATE_LEFT_OUT = {"seq", "touched"}
 
 

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 from proxy.errors import StoreError
-from proxy.store.archive import ChainLine, Tombstone
+from proxy.store.archive import STATE_TABLES, ChainLine, Tombstone
 from proxy.store.codec import storable, unpack_entries, unpack_text
 from proxy.store.seals import STRAY, TABLES
 from proxy.store.sqlite_connection import connect_writer, store_error
@@ -94,7 +94,7 @@ def _erase_state(connection: sqlite3.Connection, conversation: str) -> None:
         numbers = any_of("SELECT number FROM branch_numbers WHERE id IN (?*)", len(some))
         connection.execute(f"DELETE FROM keys WHERE branch IN ({numbers})", some)  # noqa: S608 - our own statement
         connection.execute(any_of("DELETE FROM branch_numbers WHERE id IN (?*)", len(some)), some)
-    for table in ("working", "branches", "links", "folds"):
+    for table in STATE_TABLES:
         connection.execute(f"DELETE FROM {table} WHERE conversation = ?", (conversation,))  # noqa: S608
     connection.execute("DELETE FROM conversations WHERE id = ?", (conversation,))
 

@@ -14,9 +14,10 @@ from proxy.audit.verify import verify_store
 from proxy.core.filters import Filters
 from proxy.core.records import Batch
 from proxy.errors import StoreError
-from proxy.store.archive import Archive, ChainLine
+from proxy.store.archive import STATE_TABLES, Archive, ChainLine
 from proxy.store.erasure import back_up, erase
 from proxy.store.open import open_store
+from proxy.store.seals import TABLES
 from tests.proxy.store.rows import hashed, make_body, make_item, small_batch
 from tests.support.audited import writing
 
@@ -82,6 +83,7 @@ def test_nothing_of_it_stays_and_the_rest_holds(db: Path) -> None:
         for table in tables:
             names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
             if "conversation" in names and table != "tombstones":
+                assert table in {*STATE_TABLES, *(sealed.name for sealed in TABLES)}, f"erasure must know {table}"
                 found = connection.execute(f"SELECT count(*) FROM {table} WHERE conversation = 'one'").fetchone()[0]
                 assert found == 0, table
         assert connection.execute("PRAGMA freelist_count").fetchone()[0] == 0
