@@ -21,7 +21,7 @@ from proxy.core.redaction import redact
 from proxy.core.thresholds import dead_zone
 from proxy.errors import ConfigError
 from proxy.prices import PriceBook
-from proxy.summaries.registry import check as check_summarizer
+from proxy.summaries.settings import check as check_summarizer
 
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML; see config.example.toml.")
