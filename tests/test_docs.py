@@ -63,6 +63,12 @@ def test_every_policy_is_documented(name: str) -> None:
     assert f"`{name}`" in README
 
 
+def test_the_policy_of_the_readme_is_the_tested_one() -> None:
+    example = (ROOT / "tests" / "policies" / "example.py").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", README, flags=re.M | re.S)
+    assert any("class Forget" in block and block in example for block in blocks)
+
+
 @pytest.mark.parametrize("target", re.findall(r"\]\((?!http)([^)#]+)\)", README))
 def test_links_lead_somewhere(target: str) -> None:
     assert (ROOT / target).exists()
