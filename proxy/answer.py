@@ -26,6 +26,7 @@ def reply_head(opening: Opening, turn: Turn | None, *, is_early: bool) -> RawHea
     is_edited = (
         is_early
         or opening.rounds is not None
+        or (turn is not None and turn.is_taken_over)
         or bool(header(opening.response.headers, b"content-encoding"))
         or (opening.is_stream and turn is not None and turn.edits.ask_usage)
     )

@@ -47,6 +47,7 @@ from proxy.upstream import Upstream
 from proxy.wire.base import ReplyReader, WireFormat
 from proxy.wire.errors import JSON_HEADERS, api_error, error_code
 from proxy.wire.registry import Registry
+from proxy.wire.responses_named import NamedReply
 
 log = structlog.get_logger()
 
@@ -272,6 +273,8 @@ class _Exchange:
         if turn is not None and turn.tool and response.status < 400:
             rounds = self.rounds.reader(self.fmt, turn, is_stream=is_stream)
         reader: ReplyReader = rounds or self.fmt.reader(is_stream=is_stream, strip_usage=strip)
+        if turn is not None and turn.is_taken_over and response.status < 400:
+            reader = NamedReply(reader, turn.conversation.hints.previous_response, is_stream=is_stream)
         self.opening = opening = open_reply(response, reader, is_stream=is_stream)
         opening.rounds = rounds
         server = self.services.config.server

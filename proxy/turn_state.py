@@ -82,3 +82,8 @@ class Turn:
 def whole(measured: Measured) -> Decision:
     """Everything in full."""
     return Decision(EMPTY, tuple(slots(EMPTY, measured.ids)), "", {}, measured.tokens)
+    @property
+    def is_taken_over(self) -> bool:
+        """Does a list of its own go out in place of a previous response's name?"""
+        return self.original is not None and not self.is_as_sent
+

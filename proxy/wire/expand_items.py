@@ -73,9 +73,10 @@ class ResponsesRounds:
     def failed(self, document: dict[str, Any]) -> dict[str, Any]:
         """The end by an error, as the end of the client's own response."""
         response = document.get("response")
-        if not isinstance(response, dict) or (self.number == 1 and "tools" not in response):
+        if not isinstance(response, dict):
             return document
-        return {**document, "response": self._named({**self._without_tool(response)})}
+        own = self._named(self._without_tool(response))
+        return document if own == response else {**document, "response": own}
 
     def merged(self, response: dict[str, Any]) -> dict[str, Any]:
         """The response with all that the client was shown, and all output tokens."""

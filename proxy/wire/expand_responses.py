@@ -115,8 +115,7 @@ class ResponsesExpandStream:
             return self._rounds.started(document)
         if kind in _ENDS:
             return self._ended(kind, document)
-        if kind == "response.failed":
-            self.has_content = True
+        if kind == "response.failed":  # not content: something smaller may still be sent in its place
             return self._rounds.failed(document)
         index = document.get("output_index")
         if not isinstance(index, int):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import openai
 import pytest
 
 from tests.support.builders import long_text
@@ -293,3 +294,27 @@ def test_what_is_not_ours_goes_out_byte_for_byte_tools_and_all() -> None:
             headers = {"authorization": "Bearer sk-one", "content-type": "application/json"}
             httpx.post(f"{proxy.base_url}/responses", content=body.encode(), headers=headers, timeout=20)
             assert up.requests[-1].body == body.encode(), fields
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_reply_to_a_list_in_place_of_a_name_names_what_the_client_named(stream: bool) -> None:
+    """As an ordinary provider says it, read by the provider's own library."""
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        *_, last = chain(proxy, keeper)
+        assert bodies(up)[-1]["previous_response_id"] is None
+        client = openai.OpenAI(base_url=proxy.base_url, api_key="sk-one", max_retries=0)
+        name = name_of(last)
+        for text in ("so?", "and so?"):
+            asked: dict[str, Any] = {"model": "scripted-1", "input": text, "previous_response_id": name}
+            if stream:
+                events = list(client.responses.create(**asked, stream=True))
+                named = [event.response for event in events if hasattr(event, "response")]
+                assert {response.previous_response_id for response in named} == {name} and len(named) == 3
+                name = named[-1].id
+            else:
+                response = client.responses.create(**asked)
+                assert response.previous_response_id == name
+                name = response.id
+            assert up.requests[-1].json()["previous_response_id"] is None
+    assert not keeper.refusals

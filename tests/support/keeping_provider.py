@@ -71,7 +71,8 @@ class Keeper:
             self._items |= {item["id"]: item for item in output if item.get("id")}
         if body.get("conversation"):
             self._kept[str(body["conversation"])] = [*items, *output]
-        fields = {"background": True} if body.get("background") else {}
+        fields: dict[str, Any] = {"background": True} if body.get("background") else {}
+        fields["previous_response_id"] = body.get("previous_response_id")
         whole = events.response(name, output, events.usage(tokens, 10), **fields)
         if body.get("background"):
             return json_reply({**whole, "status": "queued", "output": [], "usage": None})

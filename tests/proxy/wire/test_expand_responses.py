@@ -13,6 +13,7 @@ from proxy.wire.responses import ResponsesFormat
 from tests.support.feeds import feeds
 from tests.support.responses_events import (
     call_item,
+    failed_events,
     message_item,
     reasoning_item,
     reply_events,
@@ -139,3 +140,14 @@ def test_content_counts_only_when_the_client_gets_some() -> None:
     made.next_round()
     made.feed(whole([message_item("m", "x")]))
     assert made.has_content
+
+
+def test_a_failure_in_place_of_content_is_no_content() -> None:
+    """Something smaller may still be sent in its place, as without the tool."""
+    made = reader()
+    data = b"".join(failed_events("resp_1", "context_length_exceeded", "Your input exceeds the context window."))
+    assert made.feed(data) == data
+    assert b"context_length_exceeded" in made.error and not made.has_content
+    made.restart()
+    again = whole([message_item("m", "some words")])
+    assert play(made, [again]) == again
