@@ -26,7 +26,7 @@ from proxy.wire.base import WireFormat
 log = structlog.get_logger()
 
 _SETTLED = frozenset({"continue", "retry", "twin"})
-"""Verdicts that memory alone can be sure of; for any other the store may know a better branch."""
+"""Verdicts that memory alone can be sure of, as a rule; for any other the store may know a better branch."""
 
 
 class BranchState(msgspec.Struct, omit_defaults=True):
@@ -156,7 +156,7 @@ class LiveBranches:
         wanted = keys(probe)
         known = self._index.candidates(probe.tenant, wanted, probe.hints.scope)
         placement = place(probe, known, discriminator=discriminator)
-        if placement.verdict not in _SETTLED:
+        if placement.verdict not in _SETTLED or _has_unknown_words(placement):
             loaded = await self._load(probe, wanted)
             # Other requests ran meanwhile: what memory knows now is newer than what was read.
             known = self._index.candidates(probe.tenant, wanted, probe.hints.scope)
@@ -273,6 +273,11 @@ class LiveBranches:
         if row.window and (manifest := await self._store.window(row.window)) is not None:
             live.served = Served(row.window, 0, manifest.entries)
         return live
+
+
+def _has_unknown_words(placement: Placement) -> bool:
+    """Are there words of the model that were not relayed here? Then another process may have moved the branch on."""
+    return any(step.role == "assistant" for step in placement.path.steps[placement.lcp :])
 
 
 def _steps(items: Sequence[str], stored: dict[str, StoredItem]) -> list[Step]:

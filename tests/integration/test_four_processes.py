@@ -1,0 +1,82 @@
+"""COMP-15 with four processes on one database file: whoever gets there first compacts, once, and all go on the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.test_summaries import GOOD, WINDOW, Provider, agents, folds, good, settled, talk
+from tests.support import builders
+from tests.support.serve import ServedProcess, dotted
+from tests.support.session import FOLDED, NEVER, conversation, from_store, ok
+from tests.support.upstream import ScriptedUpstream
+
+
+@contextmanager
+def four(up: ScriptedUpstream, folder: Path, **settings: Any) -> Iterator[list[ServedProcess]]:
+    shared = dotted({"policy__options": NEVER, "store__url": str(folder / "one.db"), **settings})
+    made = []
+    for number in range(4):
+        own = folder / str(number)
+        own.mkdir()
+        made.append(ServedProcess(up.base_url, own, shared, {"*": {"window": WINDOW}}))
+    try:
+        made[0].start()  # it makes the file
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda proxy: proxy.start(), made[1:]))
+        yield made
+    finally:
+        for proxy in made:
+            proxy.kill()
+
+
+@dataclass(frozen=True)
+class File:
+    """The file that they share, for those who look into one proxy's."""
+
+    db: Path
+
+
+async def summarized(store: Any, name: str) -> list[int]:
+    """How many items stand in each branch's archive."""
+    return [len(await store.view(row.id, summarized=True)) for row in await store.branches(name)]
+
+
+@pytest.mark.parametrize("summarizer", ["upstream", pytest.param("digest", marks=pytest.mark.slow)])
+def test_comp_15_four_processes_one_compaction(summarizer: str, tmp_path: Path) -> None:
+    provider = Provider(good)
+    settings = {"compaction__summarizer": summarizer, "compaction__wait_s": 5.0}
+    messages = talk([builders.system(), builders.user("station four"), *builders.step(1, "ok")], 52)
+    with ScriptedUpstream(provider) as up, four(up, tmp_path, **settings) as proxies:
+        file: Any = File(tmp_path / "one.db")
+
+        def all_at_once() -> set[str]:
+            with ThreadPoolExecutor(4) as pool:
+                return {conversation(reply) for reply in pool.map(lambda proxy: ok(proxy, messages), proxies)}
+
+        ok(proxies[0], messages[:-2])
+        (name,) = all_at_once()
+        if summarizer == "upstream":
+            settled(file, name, 2)
+            assert len(set(provider.records)) == len(provider.records) >= 2
+        # One of them sees the bill that calls for it; the others hear of it from the store.
+        ok(proxies[1], talk(messages, 9))
+        talk(messages, 1, 200)
+        assert all_at_once() == {name}
+        bodies = [request.body for request in agents(up)[-4:]]
+        assert FOLDED in bodies[0] and len(set(bodies)) == 1
+        assert (GOOD.encode() in bodies[0]) is (summarizer == "upstream")
+        assert len(folds(file, name)) == 1
+        archives = from_store(file.db, lambda store: summarized(store, name))
+        assert sum(map(bool, archives)) == 1
+        # Each of them goes on from the window that was folded, whoever served the turn before.
+        for proxy in proxies:
+            ok(proxy, talk(messages, 1, 200))
+            assert FOLDED in agents(up)[-1].body
+        assert len(folds(file, name)) == 1 and len(set(provider.records)) == len(provider.records)
