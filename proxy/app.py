@@ -34,6 +34,7 @@ from proxy.link import BodyTooLargeError, ClientGoneError, ClientLink
 from proxy.listening import Server, close, open_port
 from proxy.live import LiveBranches
 from proxy.logs import configure_logging
+from proxy.marks import MarkBook
 from proxy.metrics import Meter
 from proxy.models import ModelBook
 from proxy.originals import PREFIX as ORIGINALS
@@ -322,6 +323,7 @@ async def build_exchanges(
         has_kept_compacted=config.responses.compact_threshold,
         expand=config.expand if config.store.enabled else None,
         book=book,
+        marks=MarkBook(store),
     )
     compactor = None
     if summarizer is not None and book is not None:

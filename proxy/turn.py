@@ -24,6 +24,7 @@ from proxy.core.recent import answered, of_this_turn
 from proxy.core.thresholds import TARGET_SHARE
 from proxy.folding import Folded
 from proxy.live import Live, LiveBranches
+from proxy.marks import NOTHING, MarkBook, Said
 from proxy.measuring import INLINE_ITEMS
 from proxy.models import ModelBook
 from proxy.offering import Offering
@@ -74,8 +75,10 @@ class Turns:
         has_kept_compacted: bool = False,
         expand: ExpandConfig | None = None,
         book: SummaryBook | None = None,
+        marks: MarkBook | None = None,
     ) -> None:
         self._live = live
+        self._marks = marks
         self._builder = builder
         self._models = models
         self._tokenizer = tokenizer
@@ -169,6 +172,7 @@ class Turns:
             prior=prior,
             asked=asked,
             is_managed=is_managed,
+            said=await self._said(placement, request) if is_managed else NOTHING,
         )
         live.state.is_partial = live.state.is_partial or conversation.is_partial or not conversation.is_stored
         if turn.is_managed:
@@ -182,6 +186,12 @@ class Turns:
         else:
             self._render(turn)
         return turn
+
+    async def _said(self, placement: Placement, request: Probe) -> Said:
+        if self._marks is None:
+            return NOTHING
+        is_new = placement.verdict == "new" and not request.hints.forced
+        return await self._marks.of(placement.conversation, is_new=is_new)
 
     async def _numbered(self, name: str, conversation: Conversation, known: Numbered | None) -> Numbered:
         count = len(known.ids) if known is not None else 0
@@ -295,8 +305,8 @@ class Turns:
             Limits(budget, limits.facts.ratios),
             pressure=pressure,
             memory=live.state.memory if memory is None else memory,
-            pinned=of_this_turn(turn.conversation, turn.measured.ids),
-            importance=live.state.importance,
+            pinned=of_this_turn(turn.conversation, turn.measured.ids) | turn.said.pinned,
+            importance=turn.said.importance_with(live.state.importance),
             is_cold=self._is_cold(turn),
             free_from=turn.free_from,
             prior=turn.prior,

@@ -12,6 +12,7 @@ from proxy.core.records import BodyRow, ItemRow
 from proxy.core.window import EMPTY, slots
 from proxy.folding import Folded
 from proxy.live import Live
+from proxy.marks import NOTHING, Said
 from proxy.measuring import Measured
 from proxy.models import ModelLimits
 from proxy.recording import Served
@@ -58,6 +59,7 @@ class Turn:
     deferred: Folded | None = None  # a fold that waits for its summaries
     tool: str = ""  # calls of this tool are ours
     tool_tokens: int = 0  # of its definition, where it is in the request
+    said: Said = NOTHING  # what an application said of the items
 
     @property
     def estimate(self) -> int:

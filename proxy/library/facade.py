@@ -23,9 +23,10 @@ from proxy.core.slices import Slice, slice_lines, slice_query
 from proxy.core.window import EMPTY, Plan, covering, decode_plan, encode_plan, plan_id
 from proxy.errors import ConfigError, InputError, NotFoundError
 from proxy.library.asking import Ask, Asker
-from proxy.library.reading import DEFAULT_NAME, IMPORTANCE, PIN, Past, read_past, resolve
+from proxy.library.reading import DEFAULT_NAME, Past, read_past, resolve
 from proxy.library.window import Window
 from proxy.library.writing import KINDS, Addition, Ledger, add, summary_rows
+from proxy.marks import IMPORTANCE, PIN
 from proxy.store.base import Store
 from proxy.store.open import open_store as open_async_store
 from proxy.tokenizer import Tokenizer

@@ -9,13 +9,13 @@ from proxy.core.identity import forced_conversation
 from proxy.core.model import Conversation, Element, Frame
 from proxy.core.records import BranchRow, StoredItem
 from proxy.errors import NotFoundError, NotUnderstoodError
+from proxy.marks import IMPORTANCE, PIN
 from proxy.store.base import Store
 from proxy.wire.base import WireFormat
 from proxy.wire.elements import count_head
 from proxy.wire.registry import Registry
 
 DEFAULT_NAME = "default"
-PIN, IMPORTANCE = "pin", "importance"
 _ALL = 1_000_000
 
 
