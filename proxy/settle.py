@@ -70,7 +70,7 @@ def settle(
         else:
             # A cut reply without a figure calls for nothing; but what was made smaller stays known to be smaller.
             live.state.input = min(live.state.input, usage.input)
-    steps = emitted(reply.elements, reply.response_id)
+    steps = emitted(reply.elements, reply.response_id, turn.conversation.hints.kept_in)
     last: LastOutcome = "ok" if is_ok else "cancelled" if end.outcome == "cancelled" else "failed"
     view = finish(live.view, steps, last, live_branches.tick())
     live.state.outcome = end.outcome

@@ -73,9 +73,9 @@ class Chains:
             return Asked(conversation)
         if found := references(conversation.elements):
             conversation = await self._with_references(fmt, conversation, found, tenant)
-        if not conversation.hints.previous_response:
+        if not conversation.hints.behind:
             return Asked(conversation)
-        history = await self._history(fmt, tenant, conversation.hints.previous_response)
+        history = await self._history(fmt, tenant, conversation.hints.behind)
         if history is None or not conversation.elements:
             return Asked(conversation)
         whole = behind(conversation, history.elements, fmt.read_element)
@@ -89,10 +89,11 @@ class Chains:
             self.background.expect(turn, reply, tenant)
         if conversation.wire != "responses" or not conversation.is_stored or reply is None or not reply.elements:
             return Batch()
-        if reply.response_id:
-            elements = (*conversation.elements, *reply.elements)
-            is_whole = reply.is_complete and not turn.live.state.is_partial
-            self._histories[(tenant, reply.response_id)] = History(elements, is_whole)
+        elements = (*conversation.elements, *reply.elements)
+        is_whole = reply.is_complete and not turn.live.state.is_partial
+        for name in (reply.response_id, conversation.hints.kept_in):
+            if name:
+                self._histories[(tenant, name)] = History(elements, is_whole)
             while len(self._histories) > HISTORIES_KEPT:
                 self._histories.popitem(last=False)
         named = [(name, item) for name, item in zip(reply.item_ids, reply.elements, strict=False) if name]
@@ -152,7 +153,7 @@ class Chains:
         key = hash_response(response)
         for row in await self._branches(tenant, (response,)):
             stored = await self._stored(row)
-            last = next((i for i, item in enumerate(stored) if _step(item).response == key), -1)
+            last = max((i for i, item in enumerate(stored) if key in _names(_step(item))), default=-1)
             elements = await self._elements(fmt, stored[: last + 1]) if last >= 0 else None
             if elements:
                 state = decode_state(row.state)
@@ -196,6 +197,11 @@ class Chains:
             log.warning("chain_not_loaded", error=str(error))
             return None
         return tuple(elements)
+
+
+def _names(step: Step) -> tuple[bytes, bytes]:
+    """What at the provider ends with this step."""
+    return step.response, step.kept_in
 
 
 def _step(item: StoredItem) -> Step:

@@ -329,4 +329,6 @@ def _carry_over(old: Path, steps: list[Step], pairs: Mapping[int, int], revised:
         if before.hash == steps[j].hash:
             steps[j] = before
         elif before.is_emitted:
-            steps[j] = msgspec.structs.replace(steps[j], is_emitted=True, response=before.response)
+            steps[j] = msgspec.structs.replace(
+                steps[j], is_emitted=True, response=before.response, kept_in=before.kept_in
+            )

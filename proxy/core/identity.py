@@ -46,6 +46,8 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False, omit_defaults
     receipt: bytes = b""  # hash of an assistant text long enough to be one
     is_emitted: bool = False  # came out of a reply that went through the proxy
     response: bytes = b""  # hash of the response id whose last element this is
+    beside: bytes = b""  # the chain that a text beside calls would have if it stood alone
+    kept_in: bytes = b""  # hash of the provider's own conversation that this was the last element of
 
 
 # The same elements come with every request of a conversation; a step lives as long as its element.
@@ -109,6 +111,8 @@ class Path:
                 self.responses[step.response] = i
 
     def _index_calls(self, i: int, step: Step) -> None:
+            if step.kept_in:
+                self.responses[step.kept_in] = i
         self.has_calls = True
         for anchor in step.made:
             if is_strong(anchor):
@@ -197,8 +201,8 @@ def _bare_step(element: Element) -> Step:
     return step
 
 
-def emitted(elements: Sequence[Element], response_id: str = "") -> list[Step]:
-    """The steps of a reply that the proxy relayed."""
+def emitted(elements: Sequence[Element], response_id: str = "", kept_in: str = "") -> list[Step]:
+    """The steps of a reply that the proxy relayed; `kept_in`: the conversation in which the provider keeps it."""
     steps = [msgspec.structs.replace(step, is_emitted=True) for step in steps_of(elements)]
     if steps and response_id:
         steps[-1] = msgspec.structs.replace(steps[-1], response=hash_response(response_id))
@@ -222,6 +226,8 @@ def _step(element: Element) -> Step:
             made = (*made, atom.anchor)
         if atom.text and not text and kind not in ("call", "reasoning"):
             text = atom.text
+    if steps and kept_in:
+        steps[-1] = msgspec.structs.replace(steps[-1], kept_in=hash_response(kept_in))
             if kind == "asst" and len(text) >= RECEIPT_TEXT:
                 receipt = atom.hash
     if receipt and not has_call:

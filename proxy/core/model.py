@@ -80,7 +80,13 @@ class Hints:
     cache_key: str = ""  # prompt_cache_key, user...: tie-breakers only
     retry_count: int = 0
     previous_response: str = ""
+    kept_in: str = ""  # a conversation that the provider keeps: what it has goes before this list
     is_opaque: bool = False  # its fields refer to state at the provider, or ask for some
+
+    @property
+    def behind(self) -> str:
+        """The name of what stands behind the list at the provider."""
+        return self.previous_response or self.kept_in
 
 
 @dataclass(frozen=True, slots=True, eq=False)

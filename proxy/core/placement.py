@@ -29,7 +29,7 @@ def place(probe: Probe, branches: Iterable[BranchView], *, discriminator: str = 
         forced = forced_conversation(probe.tenant, probe.hints.forced)
         known = [view for view in known if view.conversation == forced]
     placer = _Placer(probe, known, discriminator)
-    if probe.hints.previous_response:
+    if probe.hints.behind:
         return placer.after_response()
     return placer.by_receipts() or placer.by_content() or placer.by_scope() or placer.new()
 
@@ -111,11 +111,11 @@ class _Placer:
         return self._opened(self._conversation(first), kind, "new")
 
     def after_response(self) -> Placement:
-        """The request stands behind a reply that the client names."""
-        key, own = hash_response(self.hints.previous_response), self.probe.path
+        """The request stands behind a reply, or at the end of a provider's conversation, that the client names."""
+        key, own = hash_response(self.hints.behind), self.probe.path
         views = [view for view in self.known if key in view.path.responses]
         if not views:
-            conversation = self._conversation(self.hints.previous_response.encode("utf-8", "surrogatepass"))
+            conversation = self._conversation(self.hints.behind.encode("utf-8", "surrogatepass"))
             return self._opened(conversation, "main", "new", is_unresolved=True)
         view = min(views, key=lambda v: (len(v.path) - v.path.responses[key], -v.tick))
         inherited = view.path.responses[key] + 1

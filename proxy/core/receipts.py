@@ -39,8 +39,8 @@ def keys(probe: Probe) -> tuple[Key, ...]:
     """What to look up for a request, most telling first."""
     found: dict[Key, None] = {}
     hints = probe.hints
-    if hints.previous_response:
-        found["response", hash_response(hints.previous_response)] = None
+    if hints.behind:
+        found["response", hash_response(hints.behind)] = None
     for key in _call_keys(probe.path.steps, newest=CALLS):
         found[key] = None
     for key in _node_keys(probe.path):
@@ -66,6 +66,8 @@ def new_keys(path: Path, start: int, scope: str = "") -> tuple[Key, ...]:
     for step in steps:
         if step.response:
             found["response", step.response] = None
+        if step.kept_in:
+            found["response", step.kept_in] = None
         if step.is_emitted and step.receipt:
             found["text", step.receipt] = None
         if _has_lines(step):

@@ -159,9 +159,18 @@ class ResponsesFormat:
 def _hints(headers: Mapping[str, str], fields: Fields, elements: Sequence[Element], is_stateful: bool) -> Hints:
     previous = printable(fields.text("previous_response_id"))
     hints = read_hints(headers, fields, is_opaque=is_stateful, previous=previous)
+    if kept_in := _kept_in(fields):
+        hints = replace(hints, kept_in=kept_in)
     if elements and elements[-1].role == COMPACTION_TRIGGER:
         return replace(hints, label="compaction")
     return hints
+
+
+def _kept_in(fields: Fields) -> str:
+    """The provider's own conversation that a request belongs to: given by its id, or as an object with one."""
+    value = fields.value("conversation")
+    value = value.get("id") if isinstance(value, dict) else value
+    return printable(value) if isinstance(value, str) else ""
 
 
 class CompactFormat(ResponsesFormat):

@@ -252,15 +252,43 @@ def test_a_refused_takeover_goes_out_once_more_as_it_came() -> None:
         assert bodies(up)[-1]["input"] == "so what?" and conversation(again) == conversation(last)
 
 
-def test_a_conversation_at_the_provider_passes_and_is_recorded() -> None:
+def test_a_conversation_at_the_provider_is_one_branch_and_never_taken_over(tmp_path: Path) -> None:
+    """Its id says where each call belongs, also after a restart; what goes out is what came."""
+    keeper, db = Keeper(), tmp_path / "x.db"
+    asks(keeper, "call_aXb19cdE22")
+    turns: list[tuple[Any, Any]] = [
+        ("first", "conv_1"), ([result("call_aXb19cdE22", long_text(1))], {"id": "conv_1"}), ("second", "conv_1"),
+    ]  # fmt: skip
+    found: list[str] = []
+    with ScriptedUpstream(keeper) as up:
+        for turn in (turns[:2], turns[2:]):
+            with served(up.base_url, db, policy__options=EAGER) as proxy:
+                for input, name in turn:
+                    reply = ok(proxy, input, conversation=name)
+                    found.append(conversation(reply))
+                    assert bodies(up)[-1]["input"] == input and bodies(up)[-1]["conversation"] == name
+                records = Records(proxy.db)
+        rows = records.exchanges(found[0])
+        assert set(found) == {found[0]} and [row.verdict for row, _ in rows] == ["new", "continue", "continue"]
+        assert all(row.note for row, _ in rows) and len(records.branches(found[0])) == 1
+        assert rows[-1][1] and rows[-1][1].input == reply.json()["usage"]["input_tokens"]
+        texts = records.texts(found[0])
+        assert {"first", long_text(1), "second"} < set(texts) and len(texts) == 9
+
+
+def test_a_response_in_a_conversation_can_be_gone_on_from_beside_it() -> None:
     keeper = Keeper()
     with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
-        for text in ("first", "second"):
-            reply = ok(proxy, text, conversation="conv_1")
-            assert bodies(up)[-1]["input"] == text and bodies(up)[-1]["conversation"] == "conv_1"
-        row, outcome = Records(proxy.db).exchanges(conversation(reply))[-1]
-        assert row.note and outcome and outcome.input == reply.json()["usage"]["input_tokens"]
-        assert "second" in Records(proxy.db).texts(conversation(reply))
+        first, second = (ok(proxy, text, conversation="conv_1") for text in ("first", "second"))
+        beside = ok(proxy, "or so?", previous_response_id=name_of(first))
+        third = ok(proxy, "third", conversation="conv_1")
+        assert {conversation(reply) for reply in (second, beside, third)} == {conversation(first)}
+        branches = Records(proxy.db).branches(conversation(first))
+        assert sorted(branch.parent_kind for branch in branches) == ["", "fork"]
+        assert bodies(up)[2]["previous_response_id"] == name_of(first) and bodies(up)[2]["input"] == "or so?"
+        other = ok(proxy, "mine", conversation="conv_1", key="sk-two")
+        assert conversation(other) != conversation(first)
+        assert "first" not in Records(proxy.db).texts(conversation(other))
 
 
 def test_compaction_is_asked_for_where_only_the_provider_holds_the_list() -> None:

@@ -70,7 +70,7 @@ class Keeper:
             self._kept[name] = [*items, *output]
             self._items |= {item["id"]: item for item in output if item.get("id")}
         if body.get("conversation"):
-            self._kept[str(body["conversation"])] = [*items, *output]
+            self._kept[_id_of(body["conversation"])] = [*items, *output]
         fields: dict[str, Any] = {"background": True} if body.get("background") else {}
         fields["previous_response_id"] = body.get("previous_response_id")
         whole = events.response(name, output, events.usage(tokens, 10), **fields)
@@ -88,7 +88,7 @@ class Keeper:
                 return [], f"Previous response with id '{previous}' not found."
             behind = self._kept[previous]
         elif conversation := body.get("conversation"):
-            behind = self._kept.get(str(conversation), [])
+            behind = self._kept.get(_id_of(conversation), [])
         items = [*behind]
         for item in own:
             if item.get("type") == "item_reference" or ("type" not in item and "role" not in item):
@@ -145,3 +145,7 @@ class Keeper:
     def _refuse(self, text: str) -> Action:
         self.refusals.append(text)
         return error_reply(400, text, param="input")
+
+
+def _id_of(conversation: Any) -> str:
+    return str(conversation["id"] if isinstance(conversation, dict) else conversation)
