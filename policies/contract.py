@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Protocol
+from typing import Literal, Protocol
 
 from policies.model import NOT_OFFERED, Candidate, Choice, Form, Selection, Situation
 
@@ -25,7 +26,8 @@ def check(situation: Situation, selection: Selection) -> None:
 
     The rules: one choice a candidate in order; only offered forms; pins in full; nothing below
     full that the model has not seen in full; whole groups folded or absent, or not at all; segments
-    kept only of folded items and excerpts, in ascending order.
+    kept only of folded items and excerpts, in ascending order; a delta only while each of its bases
+    stands in full or as a delta itself (which keeps the lines that it is referred to for).
     """
     if len(selection.choices) != len(situation.candidates):
         raise ContractError(f"{len(selection.choices)} choices for {len(situation.candidates)} candidates")
@@ -43,6 +45,38 @@ def check(situation: Situation, selection: Selection) -> None:
         is_removed = choice.form <= Form.FOLDED
         if removed.setdefault(candidate.group, is_removed) != is_removed:
             raise ContractError(f"group {candidate.group} is split at item {candidate.id!r}")
+    chosen = {choice.id: _standing(candidate, choice) for candidate, choice in _reduced(situation, selection)}
+    _check_bases(situation, chosen)
+
+
+Stands = Literal["delta", "reduced"]
+"""How an item stands that is not in full."""
+
+
+def _reduced(situation: Situation, selection: Selection) -> Iterator[tuple[Candidate, Choice]]:
+    pairs = zip(situation.candidates, selection.choices, strict=True)
+    return ((candidate, choice) for candidate, choice in pairs if choice.form is not Form.FULL)
+
+
+def _standing(candidate: Candidate, choice: Choice) -> Stands:
+    return "delta" if is_delta(candidate, choice.form) and not choice.keep else "reduced"
+
+
+def is_delta(candidate: Candidate, form: Form) -> bool:
+    """Does this form of the item say of some lines that they stand in its bases?"""
+    return form is Form.EXCERPT and candidate.excerpt == "delta"
+
+
+def _check_bases(situation: Situation, reduced: Mapping[str, Stands]) -> None:
+    """`reduced`: every item that is not in full."""
+    if "delta" not in reduced.values():
+        return
+    by_id = {candidate.id: candidate for candidate in situation.candidates}
+    for item, stands in reduced.items():
+        if stands == "delta":
+            for base in by_id[item].bases:
+                if base not in by_id or reduced.get(base) == "reduced":
+                    raise ContractError(f"item {item!r} is a delta on {base!r}, whose lines do not stand")
 
 
 def _check_keep(candidate: Candidate, choice: Choice) -> None:
@@ -58,11 +92,15 @@ def _check_carried(situation: Situation) -> None:
     held = situation.held
     if not held:
         return
-    reduced = [c for c in situation.candidates if held.get(c.id, Form.FULL) is not Form.FULL]
+    full, form_of = Form.FULL, held.get
+    reduced = [c for c in situation.candidates if form_of(c.id, full) is not full]
     for candidate in reduced:
         _check_reduced(candidate, held[candidate.id])
-    removed = {candidate.group for candidate in reduced if held[candidate.id] <= Form.FOLDED}
-    if not removed:
+    _check_bases(situation, {c.id: "delta" if is_delta(c, held[c.id]) else "reduced" for c in reduced})
+    gone = [candidate.group for candidate in reduced if held[candidate.id] <= Form.FOLDED]
+    removed = set(gone)
+    # Each group that lost a member lost all of them, or it is looked up which one did not.
+    if not removed or sum(map(removed.__contains__, [c.group for c in situation.candidates])) == len(gone):
         return
     for candidate in situation.candidates:
         if candidate.group in removed and held.get(candidate.id, Form.FULL) > Form.FOLDED:

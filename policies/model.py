@@ -106,9 +106,17 @@ class Situation:
     digest_tokens: int = 0  # cost of the standing digest, 0 without one
     pressure: Pressure | None = None
     is_cold: bool = False  # the provider's cache is gone: a rewrite is free
+    free_from: int | None = None  # index from which the client itself broke the cache: a rewrite behind it is free
     is_new_turn: bool = False  # the newest item is a user message
     query: str = ""
     memory: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def cached_end(self) -> int:
+        """Index from which nothing that was sent before is in the provider's cache any more."""
+        if self.is_cold:
+            return 0
+        return len(self.candidates) if self.free_from is None else min(self.free_from, len(self.candidates))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,16 +19,11 @@ from policies.outputs import error_segments
 
 def foldable_groups(draft: Draft, options: EconomicsOptions, index: WordIndex) -> list[range]:
     """Groups before the tail that no recent action named; never a user message."""
-    tail = tail_start(draft, options)
-    groups = [
-        group
-        for group in draft.groups()
-        if group.stop <= tail and not draft.holds_user(group) and draft.can_fold(group)
-    ]
-    most = sum(draft.cost(i) for group in groups for i in group)
-    if most < options.min_fold:
+    groups = draft.foldable_before(tail_start(draft, options))
+    if draft.cost_of(groups) < options.min_fold:
         return []
-    live = [candidate for candidate in draft.candidates if draft.forms[candidate.index] > Form.FOLDED]
+    forms = draft.forms
+    live = [candidate for candidate in draft.candidates if forms[candidate.index] > Form.FOLDED]
     used = groups_in_use(live, index, options.last_use)
     return draft.without_needed_bases([g for g in groups if draft.candidates[g.start].group not in used])
 
@@ -50,30 +45,33 @@ def tail_start(draft: Draft, options: EconomicsOptions) -> int:
 def fold_when_due(
     draft: Draft, ledger: Ledger, options: EconomicsOptions, index: WordIndex, filler: Filler
 ) -> tuple[str, float]:
-    """Add this call's rent and fold when it is due, or at once on a cold cache. The reason, and the rent left."""
+    """Add this call's rent; fold when it is due, or at once where that is free. The reason, and the rent left."""
     if draft.tokens < options.small:
         return "", ledger.rent
     groups = foldable_groups(draft, options, index)
     if not groups:
         return "", ledger.rent
+    candidates = draft.candidates
     going = [i for group in groups for i in group]
-    removed = sum(draft.cost(i) for i in going)
-    calls = draft.folded_calls + sum(draft.candidates[i].kind == "tool_result" for i in going)
+    removed = draft.cost_of(groups)
+    calls = draft.folded_calls + [candidates[i].kind for i in going].count("tool_result")
     folded = [i for i, form in enumerate(draft.forms) if form is Form.FOLDED]
-    room = keep_room(sum(draft.candidates[i].tokens for i in (*folded, *going)), options)
+    room = keep_room(sum([candidates[i].costs[Form.FULL] for i in (*folded, *going)]), options)
     digest = digest_allowance(calls) + room
     foldable = removed - max(0, digest - draft.digest_tokens)
     prices = decision_prices(draft.situation.prices, options)
     paid = ledger.rent if ledger.sent == len(draft.candidates) else ledger.rent + rent(foldable, prices)
     first = min([*folded[:1], groups[0].start])
-    behind = digest + sum(draft.cost(i) for i in range(first, len(draft.forms))) - removed
-    is_free = draft.situation.is_cold and foldable >= options.min_fold
+    # What is not in the cache is written again in any case.
+    end = draft.situation.cached_end
+    behind = digest + draft.cost_of([range(first, end)]) - sum([draft.cost(i) for i in going if i < end])
+    is_free = first >= end and foldable >= options.min_fold
     is_due = is_rent_due(paid, behind, prices, options) and is_soon_earned(
         foldable, behind, newest_call(draft), prices, options
     )
     if not is_free and not (is_due and foldable >= options.min_fold):
         return "", paid
-    why = "cache cold" if is_free else f"rent {paid:,.0f}"
+    why = f"rent {paid:,.0f}" if not is_free else "cache cold" if end == 0 else f"the client's own change at {end}"
     for group in groups:
         draft.fold(group, f"unused for {options.last_use} calls, {why}")
     keep_best(draft, room, filler)

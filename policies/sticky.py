@@ -61,6 +61,9 @@ class Sticky:
         shortened = shorten_tail(draft, ledger, self.options) if self.options.economics else ""
         if situation.pressure is not None:
             reason = self._relieve(draft, situation.pressure)
+            if shortened and not reason:  # it was not worth it: what costs nothing stays done
+                draft.reset()
+                shorten_tail(draft, ledger, self.options)
         elif self.options.economics:
             reason, rent = fold_when_due(draft, ledger, self.options, self._words, self._filler)
         else:

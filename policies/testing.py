@@ -15,9 +15,9 @@ STUB_TOKENS = 40
 def make_candidate(
     index: int, kind: Kind, tokens: int, *, group: int | None = None, call: int = 0, is_seen: bool = True,
     is_pinned: bool = False, stub: int | None = None, excerpt: int = NOT_OFFERED, text: str = "", tool: str = "",
-    source: str = "", id: str | None = None,
+    source: str = "", id: str | None = None, bases: Sequence[str] = (),
 ) -> Candidate:  # fmt: skip
-    """One candidate. A tool result offers a stub of 40 tokens when that is shorter."""
+    """One candidate. A tool result offers a stub of 40 tokens when that is shorter. With `bases`, it is a delta."""
     if stub is None:
         stub = STUB_TOKENS if kind == "tool_result" and tokens > STUB_TOKENS else NOT_OFFERED
     return Candidate(
@@ -33,6 +33,8 @@ def make_candidate(
         text=text,
         source=source,
         size_chars=4 * tokens,
+        excerpt="" if excerpt == NOT_OFFERED else "delta" if bases else "lines",
+        bases=tuple(bases),
     )
 
 
@@ -58,6 +60,7 @@ def make_session(
 def make_situation(
     candidates: Sequence[Candidate], *, ceiling: int = 1_000_000, pressure: Pressure | None = None,
     held: Mapping[str, Form] | None = None, memory: Mapping[str, float] | None = None, is_cold: bool = False,
+    free_from: int | None = None,
 ) -> Situation:  # fmt: skip
     """A situation over the candidates, without pressure unless asked for."""
     return Situation(
@@ -67,6 +70,7 @@ def make_situation(
         pressure=pressure,
         memory=memory or {},
         is_cold=is_cold,
+        free_from=free_from,
     )
 
 
@@ -75,7 +79,10 @@ def forms_of(selection: Selection) -> dict[str, Form]:
 
 
 def random_situation(seed: int) -> Situation:
-    """A situation with all that real lists have: several results a call, lone groups, late pins, gaps in costs."""
+    """A situation with all that real lists have: several results a call, lone groups, late pins, gaps in costs.
+
+    Some excerpts are deltas, some of those on another delta or on an item that is not in the list any more.
+    """
     chance = random.Random(seed)
     candidates: list[Candidate] = []
     shapes: list[list[Kind]] = [["user"], ["assistant"], ["reasoning", "assistant"], ["system"], ["opaque"]]
@@ -88,11 +95,16 @@ def random_situation(seed: int) -> Situation:
         call += "assistant" in kinds
         for kind in kinds:
             tokens = chance.choice([0, 5, 60, 400, 3_000])
+            results_before = [c.id for c in candidates[-12:] if c.kind == "tool_result"]
+            is_delta = kind == "tool_result" and tokens > 200 and results_before and chance.random() < 0.5
+            bases = chance.sample(results_before, min(len(results_before), 2)) if is_delta else []
+            bases += ["gone"] if bases and chance.random() < 0.05 else []
             candidates.append(
                 make_candidate(
                     len(candidates), kind, tokens, group=group, call=call, is_seen=chance.random() < 0.8,
                     is_pinned=kind == "system" or chance.random() < 0.05,
                     excerpt=tokens // 4 if kind == "tool_result" and tokens > 200 else NOT_OFFERED,
+                    bases=bases,
                 )
             )  # fmt: skip
     held = {c.id: chance.choice(list(Form)) for c in candidates if chance.random() < 0.2}
@@ -101,6 +113,8 @@ def random_situation(seed: int) -> Situation:
     return make_situation(
         candidates, ceiling=chance.choice([1_000, 20_000, 200_000]), held=held, pressure=pressure,
         is_cold=chance.random() < 0.1,
+        free_from=chance.choice([None, None, None, chance.randint(0, len(candidates))]),
+        memory={"sent": chance.randint(0, len(candidates)), "rent": chance.choice([0.0, 1e9])},
     )  # fmt: skip
 
 

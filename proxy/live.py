@@ -11,7 +11,7 @@ import structlog
 
 from proxy.core.branches import BranchIndex, BranchView, LastOutcome, Placement, finish, follow
 from proxy.core.hidden import Hidden, restored
-from proxy.core.identity import Numbered, Path, Probe, Step, decode_step
+from proxy.core.identity import Numbered, Path, Probe, Step, decode_step, listed
 from proxy.core.model import Conversation
 from proxy.core.placement import place
 from proxy.core.receipts import Key, keys, new_keys
@@ -38,6 +38,7 @@ class BranchState(msgspec.Struct, omit_defaults=True):
     estimate: int = 0  # our own count of the window that was billed
     billed_plan: str = ""  # the plan that window was served under
     at: float = 0.0
+    cached_by: tuple[str, bytes] = ("", b"")  # the model and the tools of the last successful call
     outcome: str = ""
     calls: int = 0
     head: int = 0  # leading items of the path that are system messages
@@ -225,7 +226,7 @@ class LiveBranches:
         views: list[BranchView] = []
         try:
             rows = await self._store.find_branches(probe.tenant, wanted, probe.hints.scope)
-            for row in rows:
+            for row in sorted(rows, key=lambda row: row.updated_at):  # of two that fit as well, the newer one counts
                 live = self._live.get((probe.tenant, row.id))
                 if live is None or live.version < row.version:
                     live = await self._restore(row)
@@ -281,7 +282,7 @@ def _has_unknown_words(placement: Placement) -> bool:
 
 
 def _steps(items: Sequence[str], stored: dict[str, StoredItem]) -> list[Step]:
-    return [decode_step(stored[item].row.atoms) for item in items if item in stored and stored[item].row.atoms]
+    return listed([decode_step(stored[item].row.atoms) for item in items if item in stored and stored[item].row.atoms])
 
 
 def _outcome(text: str) -> LastOutcome:

@@ -173,6 +173,7 @@ def _remember_usage(turn: Turn, usage: Usage, models: ModelBook) -> Batch:
     state.estimate = turn.estimate
     state.billed_plan = turn.live.plan_id
     state.at = time.time()
+    state.cached_by = turn.cached_by
     if usage.is_estimated or turn.conversation.is_partial:  # a bill for more than was counted teaches nothing
         return Batch()
     return models.learn_usage(turn.conversation.model, billed=usage.input, counted=turn.estimate)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from proxy.core.branches import Placement
+from proxy.core.caching import client_break
 from proxy.core.identity import Probe
 from proxy.core.model import Conversation
 from proxy.core.receipts import Key
 from proxy.core.records import BodyRow, ItemRow
-from proxy.core.window import EMPTY, slots
+from proxy.core.window import EMPTY, applicable, slots
+from proxy.counting import Count
 from proxy.folding import Folded
 from proxy.live import Live
 from proxy.marks import NOTHING, Said
@@ -57,6 +59,7 @@ class Turn:
     asked: Asked | None = None  # the client's own list, where `conversation` has also what was hidden from it
     before: Served | None = None  # the branch's window before this reply, in its later rounds
     deferred: Folded | None = None  # a fold that waits for its summaries
+    count: Count | None = None  # asks the provider how large a body is
     tool: str = ""  # calls of this tool are ours
     tool_tokens: int = 0  # of its definition, where it is in the request
     said: Said = NOTHING  # what an application said of the items
@@ -72,9 +75,31 @@ class Turn:
         return self.asked or Asked(self.conversation, self.measured)
 
     @property
+    def cached_by(self) -> tuple[str, bytes]:
+        """What a provider's prompt cache is of, beside its text."""
+        return self.probe.model, self.probe.tools_hash
+
+    @property
+    def free_from(self) -> int | None:
+        """Index from which the client itself broke the cache of the window before, None where it did not."""
+        prior, base, ids = self.prior, self.base, self.measured.ids
+        if base is not self.live.served or self.conversation.is_opaque:
+            return None
+        if prior is not None and prior.rendered is not None and prior.rendered.entries is base.entries:
+            before = prior.measured.ids
+            if ids[: len(before)] == before:
+                return None
+        return client_break(base.entries, applicable(self.live.plan, ids), ids, self.live.seen, self.live.state.absent)
+
+    @property
     def is_as_sent(self) -> bool:
         """Was nothing of it ours to choose? Then without us it would have cost the same."""
         return self.conversation.is_opaque or (self.original is not None and not self.rendered.is_rewritten)
+
+    @property
+    def is_taken_over(self) -> bool:
+        """Does a list of its own go out in place of a previous response's name?"""
+        return self.original is not None and not self.is_as_sent
 
     @property
     def saved(self) -> int:
@@ -84,8 +109,3 @@ class Turn:
 def whole(measured: Measured) -> Decision:
     """Everything in full."""
     return Decision(EMPTY, tuple(slots(EMPTY, measured.ids)), "", {}, measured.tokens)
-    @property
-    def is_taken_over(self) -> bool:
-        """Does a list of its own go out in place of a previous response's name?"""
-        return self.original is not None and not self.is_as_sent
-

@@ -123,6 +123,7 @@ class WindowBuilder:
         pressure: Pressure | None = None,
         memory: Mapping[str, float],
         is_cold: bool = False,
+        free_from: int | None = None,
         prior: Prior | None = None,
         pinned: Collection[str] = frozenset(),
         importance: Mapping[str, float] | None = None,
@@ -132,7 +133,7 @@ class WindowBuilder:
         before = prior.decision if prior is not None else None
         plan = applicable(plan, measured.ids)
         standing = self._standing(measured, plan, before, seen=seen, memory=memory, is_cold=is_cold)
-        standing = replace(standing, pinned=pinned, importance=importance or {}, query=query)
+        standing = replace(standing, free_from=free_from, pinned=pinned, importance=importance or {}, query=query)
         known = before.items if before is not None else None
         items = read_items(measured.listing, measured.facts, standing, never_mask=self._options.never_mask, known=known)
         situation = build(

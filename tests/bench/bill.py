@@ -2,23 +2,21 @@
 
 Recorded runs with their labels where a folder of them is given or found beside the repository, else made sessions.
 A model of the input bill (see tests.policies.simulate); it calls no model and says nothing about task success.
-
-What was tried on the recorded runs at 0.1x and did not pay (total / mean bill of coding runs, share of needs verbatim):
-masks in batches for fast runs instead of excerpts .552 / .862, .973; no kept lines but groups in use for 15 calls
-.498 / .859, .971; kept lines of 8 % of a fold .530 / .874, .971; of 15 %, in use for 5 calls .451 / .838, .958;
-a tail of 20 calls, in use for 10 .495 / .869, .973; patience 1.5 .476 / .840, .959.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from policies.contract import Policy
+from policies.economics import EconomicsOptions, decision_prices
 from policies.last_n import LastN, LastNOptions
 from policies.model import Choice, Form, Prices, Selection, Situation
 from policies.passthrough import Passthrough
@@ -40,8 +38,10 @@ PRICES = {
 BANDS = {"<10K": (0, 10_000), "10-25K": (10_000, 25_000), "25-50K": (25_000, 50_000), "50-100K": (50_000, 100_000),
          ">100K": (100_000, 10**9)}  # fmt: skip
 LEAST_TOKENS = 4_000
-NOT_CODING = {"concat": "concatenated", "intercode": "queries", "tau": "desk", "tape": "web"}
+NOT_CODING = {"concat": "concatenated", "intercode": "sql", "tau": "tau", "tape": "web"}
+NOT_NATURAL = ("concatenated", "large outputs")
 FIELD_SEEDS = (7, 1, 2, 3)
+DIRECT = "direct"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +57,15 @@ class SlidingMask:
         return Selection(tuple(Choice(c.id, Form.STUB if c.id in old else Form.FULL, "") for c in situation.candidates))
 
 
-def arms() -> dict[str, Policy]:
-    """The policies side by side, by name."""
-    return {
-        "direct": Passthrough(),
-        "sliding mask, 3": SlidingMask(3),
-        "sliding mask, 10": SlidingMask(10),
-        "last 20 messages": LastN(LastNOptions(messages=20)),
-        "sticky mask at 20K": Sticky(StickyOptions(economics=False, mask_at=20_000, keep=3, min_share=0.25)),
-        "sticky": Sticky(),
-    }
+ARMS: dict[str, Callable[[], Policy]] = {
+    DIRECT: Passthrough,
+    "sliding mask, 3": lambda: SlidingMask(3),
+    "sliding mask, 10": lambda: SlidingMask(10),
+    "last 20 messages": lambda: LastN(LastNOptions(messages=20)),
+    "sticky mask at 20K": lambda: Sticky(StickyOptions(economics=False, mask_at=20_000, keep=3, min_share=0.25)),
+    "sticky": Sticky,
+}
+"""The policies side by side. Only the last one looks at prices."""
 
 
 def suites(traces: Path) -> dict[str, list[Session]]:
@@ -82,73 +81,170 @@ def suites(traces: Path) -> dict[str, list[Session]]:
     return found
 
 
+def group_of(name: str) -> str:
+    """The task group of a run: the repository it works on, or the scaffold it was recorded with."""
+    repository = re.search(r"-([a-z]+)__", name)
+    return repository[1] if repository else name.split("-")[0]
+
+
+def is_long(session: Session) -> bool:
+    """Long enough for a cliff to matter."""
+    return session.tokens >= 20_000
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
-    session: Session
+    """One arm over one session. `share`: a cliff stands at this part of the session's peak; 0 for none."""
+
+    name: str
     arm: str
-    price: str
-    share: float = 0.0  # of the session's peak at which a cliff stands, 0 for none
+    prices: Prices
+    share: float = 0.0
 
 
-def run(task: Task) -> Bill:
-    limit = int(task.session.tokens * task.share)
-    return simulate(task.session, arms()[task.arm], PRICES[task.price], limit=limit, over_price=2.0)
+def decided(arm: str, prices: Prices) -> Prices:
+    """The prices that an arm decides by: where they are the same, so are the windows."""
+    return decision_prices(prices, EconomicsOptions()) if arm == "sticky" else Prices()
 
 
-def row(sessions: Sequence[Session], bills: Sequence[Bill], direct: Sequence[Bill]) -> str:
-    """One arm's figures over a suite. `v` are needs met verbatim: of all, mean of runs, steps with all met."""
-    ratios = [bill.input / base.input for bill, base in zip(bills, direct, strict=True)]
-    total = sum(bill.input for bill in bills) / sum(base.input for base in direct)
-    calls = sum(bill.calls for bill in bills)
-    cells = [f"{total:.3f} {mean(ratios):.3f} {max(ratios):.3f} "]
-    for low, high in BANDS.values():
-        band = [ratio for session, ratio in zip(sessions, ratios, strict=True) if low <= session.tokens < high]
-        cells.append(f"{mean(band):6.3f}" if band else "     -")
-    verbatim = share(bills, "met", "needs"), mean([b.met / b.needs for b in bills if b.needs])
-    cells.append(f"  v {verbatim[0]:.3f} {verbatim[1]:.3f} {share(bills, 'steps_met', 'steps'):.3f}")
-    cells.append(f"  {40 * sum(b.breaks for b in bills) / calls:5.2f} {sum(b.expands for b in bills) / calls:6.3f}")
-    return " ".join(cells)
+class Bills:
+    """Every bill is made once. `compute` makes them all, on several cores."""
+
+    def __init__(self) -> None:
+        self._made: dict[Task, Bill] = {}
+
+    def of(self, session: Session, arm: str, prices: Prices, share: float = 0.0) -> Bill:
+        task = Task(session.name, arm, decided(arm, prices), share)
+        if task not in self._made:
+            self._made[task] = make(task, session)
+        return self._made[task]
+
+    def compute(self, sessions: Iterable[Session], arms: Sequence[str], cliff: float, jobs: int) -> None:
+        """All prices, without and with a cliff; the dearest first."""
+        known = {session.name: session for session in sessions}
+        tasks = {Task(name, arm, decided(arm, price)) for name in known for arm in arms for price in PRICES.values()}
+        tasks |= {Task(name, arm, Prices(), cliff) for name in known for arm in arms if is_long(known[name])}
+        order = sorted(tasks, key=lambda task: (-known[task.name].tokens, str(task)))
+        context = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(jobs, context, initializer=_inherited.update, initargs=(known,)) as pool:
+            self._made.update(zip(order, pool.map(_run, order), strict=True))
 
 
-def share(bills: Iterable[Bill], part: str, whole: str) -> float:
-    found = [(getattr(bill, part), getattr(bill, whole)) for bill in bills]
-    return sum(a for a, _ in found) / max(1, sum(b for _, b in found))
+_inherited: dict[str, Session] = {}
+"""A worker's sessions by name."""
+
+
+def _run(task: Task) -> Bill:
+    return make(task, _inherited[task.name])
+
+
+def make(task: Task, session: Session) -> Bill:
+    return simulate(session, ARMS[task.arm](), task.prices, limit=int(session.tokens * task.share), over_price=2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One arm over a suite at one price, beside direct."""
+
+    sessions: Sequence[Session]
+    bills: Sequence[Bill]
+    ratios: Sequence[float]
+    total: float
+
+    @classmethod
+    def of(cls, bills: Bills, sessions: Sequence[Session], arm: str, prices: Prices, share: float = 0.0) -> Figures:
+        made = [bills.of(session, arm, prices, share) for session in sessions]
+        paid = [found.at(prices) for found in made]
+        direct = [bills.of(session, DIRECT, prices, share).at(prices) for session in sessions]
+        return cls(sessions, made, [a / b for a, b in zip(paid, direct, strict=True)], sum(paid) / sum(direct))
+
+    def band(self, name: str) -> list[float]:
+        low, high = BANDS[name]
+        return [ratio for s, ratio in zip(self.sessions, self.ratios, strict=True) if low <= s.tokens < high]
+
+    @property
+    def verbatim(self) -> float:
+        return share_of(self.bills, "met", "needs")
+
+    @property
+    def breaks(self) -> float:
+        """Cache breaks in 40 calls."""
+        return 40 * share_of(self.bills, "breaks", "calls")
+
+    @property
+    def worst(self) -> str:
+        """The session that pays most beside direct."""
+        return max(zip(self.ratios, self.sessions, strict=True), key=lambda pair: pair[0])[1].name
+
+    def row(self) -> str:
+        """Total, mean, worst; mean by size; needs of all, mean of runs, steps with all met; breaks, changes, expands."""
+        cells = [f"{self.total:.3f} {mean(self.ratios):.3f} {max(self.ratios):.3f} "]
+        cells += [f"{mean(found):6.3f}" if (found := self.band(name)) else "     -" for name in BANDS]
+        runs = mean([found.met / found.needs for found in self.bills if found.needs])
+        cells.append(f"  {self.verbatim:.3f} {runs:.3f} {share_of(self.bills, 'steps_met', 'steps'):.3f} ")
+        cells.append(f"{self.breaks:6.2f} {40 * share_of(self.bills, 'tail_changes', 'calls'):6.2f}")
+        cells.append(f"{share_of(self.bills, 'expands', 'calls'):6.3f}")
+        return " ".join(cells)
+
+
+HEADER = f"total, mean, worst; mean by size {', '.join(BANDS)}; needs verbatim (all, mean of runs, steps); breaks and"
+HEADER += " tail changes in 40 calls; expands a call"
+
+
+def share_of(found: Iterable[Bill], part: str, whole: str) -> float:
+    pairs = [(getattr(one, part), getattr(one, whole)) for one in found]
+    return sum(a for a, _ in pairs) / max(1, sum(b for _, b in pairs))
 
 
 def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 1.0
 
 
-def tables(found: Mapping[str, Sequence[Session]], pool: ProcessPoolExecutor) -> None:
-    """A table for each suite, then all natural runs together, then the cliff."""
-    natural = [s for name, sessions in found.items() if name not in ("concatenated", "large outputs") for s in sessions]
+def tables(found: Mapping[str, Sequence[Session]], bills: Bills, arms: Sequence[str]) -> None:
+    """A table for each suite, then all natural runs together, then by task group."""
+    natural = [session for name, sessions in found.items() if name not in NOT_NATURAL for session in sessions]
     for suite, sessions in {**found, "all natural": natural}.items():
-        if suite == "all natural" and len(found) <= 2:
-            continue
-        print(f"\n{suite}, {len(sessions)} sessions: total, mean, worst; mean by size {', '.join(BANDS)}; needs"
-              " verbatim (all, mean of runs, steps); breaks a 40 calls; expands a call")  # fmt: skip
-        for price in PRICES if suite != "concatenated" else ["0.1x"]:
-            direct = list(pool.map(run, [Task(s, "direct", price) for s in sessions]))
-            for arm in arms():
-                bills = direct if arm == "direct" else list(pool.map(run, [Task(s, arm, price) for s in sessions]))
-                print(f"  {price:20} {arm:20} {row(sessions, bills, direct)}", flush=True)
-    long = [session for session in found["coding"] if session.tokens >= 20_000]
-    print(
-        f"\na cliff at half of the peak, twice the price above it; {len(long)} coding sessions of 20K tokens and more"
-    )
-    direct = list(pool.map(run, [Task(s, "direct", "0.1x", 0.5) for s in long]))
-    for arm in arms():
-        bills = list(pool.map(run, [Task(s, arm, "0.1x", 0.5) for s in long]))
-        print(f"  {arm:20} {row(long, bills, direct)}  {sum(b.over for b in bills)} calls above", flush=True)
+        print(f"\n{suite}, {len(sessions)} sessions: {HEADER}")
+        for price, prices in PRICES.items():
+            for arm in arms:
+                figures = Figures.of(bills, sessions, arm, prices)
+                print(f"  {price:20} {arm:20} {figures.row()}  {figures.worst}", flush=True)
+    print(f"\nsticky by task group at 0.1x: sessions; {HEADER}")
+    groups: dict[str, list[Session]] = {}
+    for session in natural:
+        groups.setdefault(group_of(session.name), []).append(session)
+    for group, sessions in sorted(groups.items()):
+        print(f"  {group:20} {len(sessions):3}  {Figures.of(bills, sessions, 'sticky', Prices()).row()}")
+    for group, sessions in sorted(groups.items()):
+        rest = [session for session in found["coding"] if session not in sessions]
+        if rest and len(rest) < len(found["coding"]):
+            print(f"  coding without {group:10} {Figures.of(bills, rest, 'sticky', Prices()).row()}")
+
+
+def cliff_table(found: Mapping[str, Sequence[Session]], bills: Bills, arms: Sequence[str], share: float) -> None:
+    sessions = [session for session in found["coding"] if is_long(session)]
+    print(f"\na cliff at {share:.0%} of each run's peak, twice the price above it; {len(sessions)} coding sessions")
+    for arm in arms:
+        figures = Figures.of(bills, sessions, arm, Prices(), share)
+        over = sum(one.over for one in figures.bills)
+        print(f"  {arm:20} {figures.row()}  {over} calls above", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", type=Path, default=TRACES)
+    parser.add_argument("--suites", nargs="*", help="only these")
+    parser.add_argument("--arms", nargs="*", default=list(ARMS), choices=list(ARMS))
+    parser.add_argument("--cliff", type=float, default=0.5, help="where it stands, as a share of a run's peak")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2))
     options = parser.parse_args()
-    with ProcessPoolExecutor(options.jobs) as pool:
-        tables(suites(options.traces), pool)
+    found = {name: made for name, made in suites(options.traces).items() if name in (options.suites or (name,))}
+    arms = [arm for arm in ARMS if arm in (DIRECT, *options.arms)]
+    bills = Bills()
+    bills.compute((session for sessions in found.values() for session in sessions), arms, options.cliff, options.jobs)
+    tables(found, bills, arms)
+    if "coding" in found:
+        cliff_table(found, bills, arms, options.cliff)
 
 
 if __name__ == "__main__":

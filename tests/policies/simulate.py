@@ -24,12 +24,16 @@ Block = tuple[str, int]
 
 @dataclass(slots=True)
 class Bill:
-    """What a session cost under one policy."""
+    """What a session cost under one policy. Tokens above a limit count as often as their price is higher."""
 
-    input: float = 0.0
+    prices: Prices = field(default_factory=Prices)
+    fresh: float = 0.0
+    cached: float = 0.0
+    listed: float = 0.0  # what expands brought, at the list price
     calls: int = 0
     changes: int = 0  # windows that the policy changed
     breaks: int = 0  # requests that made the provider read anew what it had read from its cache before
+    tail_changes: int = 0  # requests that changed only what the request before had sent for the first time
     needs: int = 0
     met: int = 0
     steps: int = 0  # steps with needs, and those with all of them met
@@ -44,6 +48,16 @@ class Bill:
     missed: list[tuple[int, int, str]] = field(default_factory=list)
     reasons: list[tuple[int, str]] = field(default_factory=list)
 
+    @property
+    def input(self) -> float:
+        """The bill at the prices that the policy was told."""
+        return self.at(self.prices)
+
+    def at(self, prices: Prices) -> float:
+        """The bill of the same windows at other prices."""
+        output = self.expands * EXPAND_OUTPUT * prices.output
+        return self.fresh * prices.write + self.cached * prices.cached + self.listed + output
+
 
 def simulate(
     session: Session, policy: Policy, prices: Prices | None = None, *, limit: int = 0, guard: float = 0.97,
@@ -54,7 +68,7 @@ def simulate(
     A call above the limit costs `over_price` times as much. At the steps in `cold` the cache is gone.
     """
     prices = prices or Prices()
-    bill = Bill()
+    bill = Bill(prices)
     held: dict[str, Form] = {}
     kept: dict[str, tuple[int, ...]] = {}
     memory: Mapping[str, float] = {}
@@ -88,13 +102,19 @@ def simulate(
         bill.dangling += _dangling(session, chosen)
         copies = {source: at for source, at in copies.items() if chosen[at - 1] > Form.FOLDED}
         blocks, digest_tokens = _blocks(candidates, selection, copies)
-        cost, window = _price(blocks, past, prices)
-        # What only the last request had in full was never read from the cache: losing it is no break.
-        if len(past) > 1 and _common(blocks, past[-1]) < _common(past[-2], past[-1]):
-            bill.breaks += 1
-            bill.breaks_at.append(step)
+        window = sum(tokens for _, tokens in blocks)
+        cached = _from_cache(blocks, past)
+        if past:
+            common = _common(blocks, past[-1])
+            # What only the last request had in full was never read from the cache: losing it is no break.
+            is_break = len(past) > 1 and common < _common(past[-2], past[-1])
+            bill.tail_changes += not is_break and common < sum(tokens for _, tokens in past[-1])
+            if is_break:
+                bill.breaks += 1
+                bill.breaks_at.append(step)
         is_over = bool(limit and window > limit)
-        bill.input += cost * (over_price if is_over else 1.0)
+        bill.fresh += (window - cached) * (over_price if is_over else 1.0)
+        bill.cached += cached * (over_price if is_over else 1.0)
         bill.calls += 1
         bill.peak = max(bill.peak, window)
         bill.over += is_over
@@ -103,7 +123,7 @@ def simulate(
         kept = {choice.id: choice.keep for choice in selection.choices if choice.keep}
         memory = selection.memory
         seen = step
-        _meet(session, needs.get(step, ()), selection, copies, window, prices, bill)
+        _meet(session, needs.get(step, ()), selection, copies, window, bill)
     return bill
 
 
@@ -198,11 +218,9 @@ def kept_tokens(candidate: Candidate, keep: Sequence[int]) -> int:
     return 15 + sum(len(segments[index].text) + 1 for index in keep) // 4
 
 
-def _price(blocks: Sequence[Block], past: Sequence[Sequence[Block]], prices: Prices) -> tuple[float, int]:
-    window = sum(tokens for _, tokens in blocks)
+def _from_cache(blocks: Sequence[Block], past: Sequence[Sequence[Block]]) -> int:
     common = max((_common(blocks, other) for other in past), default=0)
-    cached = common // 128 * 128 if common >= 1_024 else 0
-    return cached * prices.cached + (window - cached) * prices.write, window
+    return common // 128 * 128 if common >= 1_024 else 0
 
 
 def _common(one: Sequence[Block], other: Sequence[Block]) -> int:
@@ -215,9 +233,8 @@ def _common(one: Sequence[Block], other: Sequence[Block]) -> int:
 
 
 def _meet(
-    session: Session, needs: Sequence[Need], selection: Selection, copies: dict[int, int], window: int,
-    prices: Prices, bill: Bill,
-) -> None:  # fmt: skip
+    session: Session, needs: Sequence[Need], selection: Selection, copies: dict[int, int], window: int, bill: Bill
+) -> None:
     before = bill.met
     for need in needs:
         bill.needs += 1
@@ -229,7 +246,8 @@ def _meet(
         source = need.sources[-1]
         bill.expands += 1
         bill.missed.append((need.step, source, need.atom))
-        bill.input += window * prices.cached + session.messages[source].tokens + EXPAND_OUTPUT * prices.output
+        bill.cached += window
+        bill.listed += session.messages[source].tokens
         copies[source] = need.step
     if needs:
         bill.steps += 1

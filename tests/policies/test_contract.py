@@ -20,6 +20,14 @@ ITEMS = (
 )
 
 
+CHAIN = (
+    make_candidate(0, "tool_result", 200, excerpt=90),
+    make_candidate(1, "tool_result", 200, excerpt=90, bases=["i0000"]),
+    make_candidate(2, "tool_result", 200, excerpt=90, bases=["i0000", "i0001"]),
+)
+"""A file read three times: what changed, and what stands above."""
+
+
 def verdict(changes: dict[int, tuple[Form, tuple[int, ...]]], items: Sequence[Candidate] = ITEMS) -> None:
     choices = [Choice(c.id, *_form(changes, c)) for c in items]
     check(make_situation(items), Selection(tuple(choices)))
@@ -55,6 +63,39 @@ def test_what_is_allowed() -> None:
 def test_what_is_not(changes: dict[int, tuple[Form, tuple[int, ...]]], words: str) -> None:
     with pytest.raises(ContractError, match=words):
         verdict(changes)
+
+
+def test_a_delta_stands_on_what_is_in_full_and_on_deltas() -> None:
+    delta = (Form.EXCERPT, ())
+    verdict({1: delta}, CHAIN)
+    verdict({1: delta, 2: delta}, CHAIN)
+    verdict({0: (Form.STUB, ()), 1: (Form.STUB, ()), 2: (Form.STUB, ())}, CHAIN)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [(Form.STUB, ()), (Form.EXCERPT, ()), (Form.FOLDED, ()), (Form.FOLDED, (0,)), (Form.ABSENT, ())],
+    ids=["stub", "lines", "folded", "kept lines", "absent"],
+)
+def test_no_delta_without_what_it_refers_to(base: tuple[Form, tuple[int, ...]]) -> None:
+    items = (replace(CHAIN[0], text=TEXT), *CHAIN[1:])
+    with pytest.raises(ContractError, match="whose lines do not stand"):
+        verdict({0: base, 1: (Form.EXCERPT, ())}, items)
+    held = {CHAIN[0].id: base[0], CHAIN[1].id: Form.EXCERPT}
+    carried = Selection(tuple(Choice(c.id, Form.FULL, "") for c in items), is_carried=True)
+    with pytest.raises(ContractError, match="whose lines do not stand"):
+        check(make_situation(items, held=held), carried)
+
+
+def test_no_delta_on_a_reading_of_which_only_lines_stay() -> None:
+    items = (CHAIN[0], replace(CHAIN[1], text=TEXT), CHAIN[2])
+    with pytest.raises(ContractError, match="whose lines do not stand"):
+        verdict({1: (Form.EXCERPT, (0, 1)), 2: (Form.EXCERPT, ())}, items)
+
+
+def test_no_delta_on_what_is_not_in_the_list() -> None:
+    with pytest.raises(ContractError, match="whose lines do not stand"):
+        verdict({1: (Form.EXCERPT, ())}, (ITEMS[0], replace(CHAIN[1], bases=("gone",))))
 
 
 def test_one_choice_a_candidate_in_order() -> None:

@@ -52,4 +52,5 @@ def test_random_situations_are_well_formed_and_varied() -> None:
         assert groups == sorted(groups)
     assert any(situation.pressure for situation in situations)
     assert any(situation.held for situation in situations)
+    assert any(c.excerpt == "delta" for situation in situations for c in situation.candidates)
     assert random_situation(7) == random_situation(7)
