@@ -6,7 +6,6 @@ item ids and text beside calls never make a difference.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from proxy.core.model import Conversation, Element, Hints, ItemKind, Wire
 ATOM = 16  # bytes of one atom's hash in a chain
 KEPT_TEXT = 200  # characters of a step's text that identity keeps; enough for quoting and prefixes
 RECEIPT_TEXT = 12  # shorter texts are no evidence of anything
+NODES_KEPT = 256  # hashes of beginnings that a longer path takes over; more than a request looks up
 _BESIDE = 3  # so far from a call its text can stand, with reasoning between
 STEM_TEXT = 120  # characters of a head that tell one instruction from another
 
@@ -76,7 +76,8 @@ class Path:
     """
 
     __slots__ = (
-        "emitted_calls", "emitted_texts", "ends", "flat", "has_calls", "responses", "steps", "strong", "texts", "weak"
+        "emitted_calls", "emitted_texts", "ends", "flat", "has_calls", "nodes", "responses", "steps", "strong", "texts",
+        "weak",
     )  # fmt: skip
 
     def __init__(self, steps: Sequence[Step] = (), base: Path | None = None) -> None:
@@ -89,6 +90,7 @@ class Path:
         self.responses: dict[bytes, int] = dict(base.responses) if base else {}
         self.weak: list[int] = list(base.weak) if base else []
         self.has_calls: bool = base.has_calls if base else False
+        self.nodes: dict[int, bytes] = base.recent_nodes() if base else {}  # hashes of beginnings of `flat`, by end
         self.flat: bytes = b"".join(concat((base.flat,) if base else (), (step.chain for step in steps)))
         self._index(len(base.steps) if base else 0, steps)
 
@@ -109,10 +111,10 @@ class Path:
                     self.emitted_texts.add(step.receipt)
             if step.response:
                 self.responses[step.response] = i
-
-    def _index_calls(self, i: int, step: Step) -> None:
             if step.kept_in:
                 self.responses[step.kept_in] = i
+
+    def _index_calls(self, i: int, step: Step) -> None:
         self.has_calls = True
         for anchor in step.made:
             if is_strong(anchor):
@@ -128,6 +130,13 @@ class Path:
     def plus(self, steps: Sequence[Step]) -> Path:
         """This path and more steps; cost follows what is added."""
         return Path(steps, self) if steps else self
+
+    def recent_nodes(self) -> dict[int, bytes]:
+        """The known hashes, once there are many only the first and the newest."""
+        if len(self.nodes) <= NODES_KEPT:
+            return dict(self.nodes)
+        ends = sorted(self.nodes)
+        return {end: self.nodes[end] for end in (*ends[: NODES_KEPT // 8], *ends[-NODES_KEPT // 2 :])}
 
     def end(self, count: int) -> int:
         """Where the first `count` steps end in `flat`."""
@@ -187,11 +196,22 @@ def steps_of(elements: Sequence[Element], known: Sequence[Step] = ()) -> list[St
     bare = [_bare_step(element) for element in elements[plain:]]
     steps = list(known[:start])
     for i in range(start - plain, len(bare)):
-        step = bare[i]
-        if step.role == "assistant" and step.kind == "message" and step.chain and _is_beside_calls(bare, i):
-            step = msgspec.structs.replace(step, chain=b"")
-        steps.append(step)
+        steps.append(_in_list(bare, i))
     return steps
+
+
+def listed(steps: Sequence[Step]) -> list[Step]:
+    """Steps that were stored one by one, as they are in this list: text alone in one stands by calls in another."""
+    return [_in_list(steps, i) for i in range(len(steps))]
+
+
+def _in_list(steps: Sequence[Step], i: int) -> Step:
+    step = steps[i]
+    alone = step.chain or step.beside
+    if step.role != "assistant" or step.kind != "message" or not alone:
+        return step
+    chain, beside = (b"", alone) if _is_beside_calls(steps, i) else (alone, b"")
+    return step if step.chain == chain else msgspec.structs.replace(step, chain=chain, beside=beside)
 
 
 def _bare_step(element: Element) -> Step:
@@ -206,6 +226,8 @@ def emitted(elements: Sequence[Element], response_id: str = "", kept_in: str = "
     steps = [msgspec.structs.replace(step, is_emitted=True) for step in steps_of(elements)]
     if steps and response_id:
         steps[-1] = msgspec.structs.replace(steps[-1], response=hash_response(response_id))
+    if steps and kept_in:
+        steps[-1] = msgspec.structs.replace(steps[-1], kept_in=hash_response(kept_in))
     return steps
 
 
@@ -226,8 +248,6 @@ def _step(element: Element) -> Step:
             made = (*made, atom.anchor)
         if atom.text and not text and kind not in ("call", "reasoning"):
             text = atom.text
-    if steps and kept_in:
-        steps[-1] = msgspec.structs.replace(steps[-1], kept_in=hash_response(kept_in))
             if kind == "asst" and len(text) >= RECEIPT_TEXT:
                 receipt = atom.hash
     if receipt and not has_call:
@@ -293,8 +313,7 @@ def fingerprint(*parts: bytes | str, size: int = 16) -> bytes:
     hasher = blake2b(digest_size=size)
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        hasher.update(len(data).to_bytes(8, "big"))
-        hasher.update(data)
+        hasher.update(len(data).to_bytes(8, "big") + data)
     return hasher.digest()
 
 
@@ -308,9 +327,18 @@ def hash_head(text: str) -> bytes:
     return fingerprint("stem", stem, size=8) + fingerprint("head", text, size=8)
 
 
+_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+_PAIRS = tuple(a + b for a in _BASE32 for b in _BASE32)
+
+
 def short_id(*parts: bytes | str) -> str:
     """12 lower-case base32 characters (60 bits) over the parts."""
-    return base64.b32encode(fingerprint(*parts, size=8)).decode()[:12].lower()
+    bits = int.from_bytes(fingerprint(*parts, size=8), "big") >> 4
+    pairs = _PAIRS
+    return (
+        pairs[bits >> 50] + pairs[bits >> 40 & 1023] + pairs[bits >> 30 & 1023]
+        + pairs[bits >> 20 & 1023] + pairs[bits >> 10 & 1023] + pairs[bits & 1023]
+    )  # fmt: skip
 
 
 def forced_conversation(tenant: str, name: str) -> str:

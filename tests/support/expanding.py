@@ -20,7 +20,7 @@ BATCHED = {**EAGER, "min_batch": 1800}
 SIZE = 3000
 THEIRS = replies.tool_call("call_theirs01", "look", {"what": "the log"})
 OTHER = replies.tool_call("call_other02", "look", {"what": "the map"})
-_ID = re.compile(rb"\bid ([a-z2-7]{12})")
+ITEM_ID = re.compile(rb"\bid ([a-z2-7]{12})")
 
 
 def expand(call_id: str = "call_exp00001", **arguments: Any) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class Talk:
         self.messages: list[Any] = [builders.system(), builders.user("read"), *builders.steps(3, SIZE)]
         for text in ("and now", "what else"):
             self.say(text)
-        self.ids = [found.decode() for found in dict.fromkeys(_ID.findall(up.requests[-1].body))]
+        self.ids = [found.decode() for found in dict.fromkeys(ITEM_ID.findall(up.requests[-1].body))]
 
     def say(self, text: str) -> Any:
         """The user speaks; whatever comes back goes into the list, as a client would put it there."""

@@ -21,6 +21,7 @@ from proxy.core.identity import (
     is_strong,
     item_id,
     item_ids,
+    listed,
     probe,
     quoted_ids,
     steps_of,
@@ -198,3 +199,13 @@ def test_the_same_talk_through_responses_continues() -> None:
     }
     moved = desk.ask(RESPONSES.decode(json.dumps(body).encode(), {}))
     assert moved.branch == first.branch and moved.verdict == "continue" and not moved.pruned and not moved.revised
+
+
+def test_a_text_that_was_stored_alone_is_weak_where_a_call_follows_and_strong_again_where_none_does() -> None:
+    """Steps are stored one by one, with what they were when they came; a list says what they are in it."""
+    says, calls = assistant("I keep watch."), call(ID)
+    alone, beside = steps_of([says]), steps_of([says, calls])
+    stored = [decode_step(encode_step(step)) for step in (*alone, *steps_of([calls]))]
+    assert [step.chain for step in listed(stored)] == [step.chain for step in beside] and not beside[0].chain
+    assert [step.chain for step in listed(stored[:1])] == [alone[0].chain] and alone[0].chain
+    assert listed([decode_step(encode_step(beside[0]))])[0].chain == alone[0].chain
