@@ -241,6 +241,7 @@ def _digest_item(element: Element, fact: Facts, group: int) -> DigestItem:
         is_failed=element.is_failed,
         size_chars=fact.size_chars,
         group=group,
+        steps=fact.steps,
     )
 
 

@@ -166,7 +166,12 @@ class Measurer:
 
     def _noted(self, fact: Facts, element: Element, note: Note) -> Facts:
         if note.cites or note.ends_subtask:
-            fact = replace(fact, cites=(*fact.cites, *note.cites), ends_subtask=fact.ends_subtask or note.ends_subtask)
+            fact = replace(
+                fact,
+                cites=(*fact.cites, *note.cites),
+                ends_subtask=fact.ends_subtask or note.ends_subtask,
+                steps=(*fact.steps, *note.steps),
+            )
         if note.offer is not None and not fact.excerpt:
             fact = self._offered(fact, element, note.offer)
         return fact

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from policies.kinds import kind_of_call
 from proxy.core.constraints import find_constraints
 from proxy.core.loglines import closing_lines
 from proxy.core.texts import clip, size_words, without_encoded
@@ -21,6 +22,9 @@ QUOTE_CHARS = 600
 SHORT_QUOTE_CHARS = 120
 STATEMENT_CHARS = 240
 HEAD_CHARS = 70
+RESULT_CHARS = 60
+STEPS_NAMED = 12
+"""Of a finished subtask's steps the newest are named."""
 IDS_NOTED = 400
 """Ids noted of one segment: those named again later are looked up among them."""
 ID_SCAN_CHARS = 200_000
@@ -58,6 +62,7 @@ class DigestItem:
     size_chars: int = 0
     group: int = 0
     paths: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()  # ids of results that this one stands for: it ended their subtask
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,8 @@ class Line:
     kind: str
     text: str
     short: str = ""
+    id: str = ""  # of a call's result
+    calls: int = 1  # that a call's line stands for
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,7 @@ def note(items: Sequence[DigestItem]) -> Notes:
     files: dict[str, str] = {}
     outcomes: dict[tuple[str, str], str] = {}
     ids: dict[str, str] = {}
+    done = _steps_done(items)
     for item in items:
         if item.kind == "user":
             text = without_encoded(item.text).strip()
@@ -103,7 +111,7 @@ def note(items: Sequence[DigestItem]) -> Notes:
         elif item.kind == "assistant":
             _note_assistant(lines, files, item)
         elif item.kind == "tool_result":
-            _note_result(lines, outcomes, item)
+            _note_result(lines, outcomes, item, done)
         for found in _ID.findall(item.text[:ID_SCAN_CHARS]):
             ids.pop(found, None)
             ids[found] = item.id
@@ -117,7 +125,7 @@ def told(notes: Notes, text: str, *, id: str) -> Notes:
 
     Every line of it is marked, so that nothing it says can pass for the user's words or for ours.
     """
-    calls = sum(line.kind == "call" for line in notes.lines)
+    calls = sum(line.calls for line in notes.lines if line.kind == "call")
     head = f"Part {id} ({notes.count:,} messages, {calls:,} calls)"
     marked = "\n".join(f"  | {line}" for line in text.strip().splitlines() if line.strip())
     line = Line("told", f"{head}, summary by a model:\n{marked}", f"{head}: {clip(text, SHORT_QUOTE_CHARS)}")
@@ -193,7 +201,24 @@ def _note_assistant(lines: list[Line], files: dict[str, str], item: DigestItem) 
             files[path] = action
 
 
-def _note_result(lines: list[Line], outcomes: dict[tuple[str, str], str], item: DigestItem) -> None:
+def _steps_done(items: Sequence[DigestItem]) -> dict[str, tuple[str, ...]]:
+    """For each result that ended a subtask: the steps among these items and theirs, each under one result only."""
+    there = {item.id for item in items if item.kind == "tool_result"}
+    done: dict[str, tuple[str, ...]] = {}
+    for item in items:
+        steps = [step for step in item.steps if step in there]
+        if steps:
+            done[item.id] = tuple(dict.fromkeys(one for step in steps for one in (*done.pop(step, ()), step)))
+    claimed: set[str] = set()
+    for id in list(done):
+        done[id] = tuple(step for step in done[id] if step not in claimed)
+        claimed.update(done[id])
+    return done
+
+
+def _note_result(
+    lines: list[Line], outcomes: dict[tuple[str, str], str], item: DigestItem, done: Mapping[str, Sequence[str]]
+) -> None:
     head = clip(f"{item.tool} {item.argument}".strip() or "a call", HEAD_CHARS)
     line = f"- {item.id} {head} · {size_words(item.size_chars or len(item.text))}"
     key = (item.tool, item.argument)
@@ -203,7 +228,21 @@ def _note_result(lines: list[Line], outcomes: dict[tuple[str, str], str], item: 
         closing = clip(closing_lines(item.text, lines=1), SHORT_QUOTE_CHARS)
         outcomes[key] = f"{item.id} {head}: {closing}" if closing else f"{item.id} {head}"
         line += " · failed"
-    lines.append(Line("call", line))
+    steps = done.get(item.id, ())
+    gone = [one for one in lines if one.id and one.id in steps]
+    if gone:
+        line += _ending(item, steps)
+        lines[:] = [one for one in lines if one not in gone]
+    lines.append(Line("call", line, id=item.id, calls=1 + sum(one.calls for one in gone)))
+
+
+def _ending(item: DigestItem, steps: Sequence[str]) -> str:
+    """What the line of a result says where it stands for the steps before it: how they ended, and their ids."""
+    is_run = kind_of_call(item.tool, item.argument) == "run"
+    ended = clip(closing_lines(item.text, lines=1), RESULT_CHARS) if is_run else ""
+    more = f" and {len(steps) - STEPS_NAMED:,} more" if len(steps) > STEPS_NAMED else ""
+    named = f"{', '.join(steps[-STEPS_NAMED:])}{more}"
+    return f"{f' · {ended}' if ended else ''} · ends {len(steps):,} step{'s' * (len(steps) != 1)}: {named}"
 
 
 def _action(call: str) -> str:
@@ -249,7 +288,7 @@ def _story(lines: Sequence[Line], room: int) -> str:
     counts = [
         f"{count:,} {_WORDS[kind]}"
         for kind in ("told", "user", "call", "assistant")
-        if (count := sum(line.kind == kind and index not in chosen for index, line in enumerate(lines)))
+        if (count := sum(line.calls for index, line in enumerate(lines) if line.kind == kind and index not in chosen))
     ]
     if counts:
         story.insert(0, f"(older, not listed: {', '.join(counts)})")

@@ -45,13 +45,15 @@ class Offer:
 class Note:
     """What a maker says when it has read an item. `stale` are ids of earlier items that this one makes stale.
 
-    `ends_subtask`: some work is finished with it, so that a history may be cut behind it.
+    `ends_subtask`: some work is finished with it, so that a history may be cut behind it; `steps` are
+    ids of the earlier results that it stands for from now on.
     """
 
     offer: Offer | None = None
     cites: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
     ends_subtask: bool = False
+    steps: tuple[str, ...] = ()
 
 
 class Maker(Protocol):

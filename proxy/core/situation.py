@@ -32,6 +32,7 @@ class Facts:
     bases: tuple[str, ...] = ()
     cites: tuple[str, ...] = ()
     ends_subtask: bool = False
+    steps: tuple[str, ...] = ()  # of the subtask that ended with it
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,9 @@ class SubtaskReader:
     def read(self, item: Listed) -> Note | None:
         """For the window: the steps are worth less from now on, and the result draws on them."""
         ended = self.finished(item)
-        return Note(cites=ended.steps, stale=ended.steps, ends_subtask=True) if ended is not None else None
+        if ended is None:
+            return None
+        return Note(cites=ended.steps, stale=ended.steps, ends_subtask=True, steps=ended.steps)
 
     def _tested(self, item: Listed, text: str) -> Subtask | None:
         edge = text[-_EDGE:]

@@ -9,13 +9,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 
 import orjson
 
 from proxy.core.delta import DeltaMaker
+from proxy.core.digest import DigestItem, digest
 from proxy.core.excerpts import ExcerptReader
 from proxy.core.forms import stub
 from proxy.core.grouping import pair_results
@@ -50,6 +51,7 @@ class Totals:
     saved: Counter[str] = field(default_factory=Counter)
     forms: Counter[str] = field(default_factory=Counter)
     offered: Counter[str] = field(default_factory=Counter)
+    told: Counter[str] = field(default_factory=Counter)  # tokens of summaries by rules
     links: int = 0
     seconds: Counter[str] = field(default_factory=Counter)
 
@@ -93,6 +95,7 @@ class Run:
         self._offers("excerpts", notes["excerpt"])
         self._reduced("stale reads", {id for note in notes["stale"].values() for id in note.stale})
         self._subtasks()
+        self._told(notes["subtasks"])
         self._both(notes["delta"])
         self._forms(notes["excerpt"])
         self.totals.links += sum(len(note.cites) for note in notes["links"].values())
@@ -132,6 +135,19 @@ class Run:
                 self._reduced(f"subtasks: {ended.kind}", set(ended.steps) - all_steps)
                 all_steps.update(ended.steps)
         self._reduced("subtasks", all_steps)
+
+    def _told(self, notes: dict[str, Note]) -> None:
+        """All results as a summary by rules tells them, with and without finished subtasks as one line."""
+        told = [
+            DigestItem(
+                item.id, "tool_result", "tool", item.element.text[-4_000:], tool=item.call.name if item.call else "",
+                argument=item.argument, is_failed=item.element.is_failed, size_chars=len(item.element.text),
+                steps=notes[item.id].steps if item.id in notes else (),
+            )
+            for item in self.items if item.id in self.stubs
+        ]  # fmt: skip
+        for name, items in (("one line", told), ("plain", [replace(one, steps=()) for one in told])):
+            self.totals.told[name] += self.count(digest(items, max_chars=10**7))
 
     def _offers(self, rule: str, notes: dict[str, Note]) -> None:
         for id, note in notes.items():
@@ -177,6 +193,8 @@ def report(totals: Totals) -> str:
     for kind in ("lines", "outline", "shape"):
         row = [totals.forms[f"{kind} {form}"] for form in ("n", "stub", "excerpt", "full")]
         lines.append(f"{kind:22}{row[0]:10,}{row[1]:10,}{row[2]:10,}{row[3]:10,}")
+    told = totals.told
+    lines += ["", f"summaries of all results: {told['plain']:,} tokens, {told['one line']:,} with subtasks as one line"]
     lines += ["", f"{totals.links:,} links; CPU, µs an item: " + ", ".join(
         f"{name} {1e6 * seconds / totals.items:.0f}" for name, seconds in totals.seconds.items()
     )]  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,6 +104,39 @@ def test_open_errors_are_those_not_cured_later() -> None:
     assert "r2 shell make quay: ValueError: berth" in open_errors
     assert "make tide" not in open_errors
     assert "- r1 shell make tide · 900 chars · failed" in made
+
+
+def test_a_finished_subtask_is_one_line_with_its_result_and_the_ids_of_its_steps() -> None:
+    items = [user(0, "Make the tests pass.")]
+    for number in (1, 2, 3):
+        items += step(number, "pytest tests/quay.py", "E  assert 3 == 4\n1 failed\n", is_failed=True)
+        items += step(10 + number, f"cat src/quay_{number}.py")
+    green = step(20, "pytest tests/quay.py", "....\n4 passed in 0.12s\n")
+    items += [green[0], replace(green[1], steps=("r1", "r2", "r3"))]
+    made = digest(items, max_chars=8_000)
+    assert "- r20 shell pytest tests/quay.py · 900 chars · 4 passed in 0.12s · ends 3 steps: r1, r2, r3" in made
+    assert not any(line.startswith(("- r1 ", "- r2 ", "- r3 ")) for line in made.splitlines())
+    assert all(f"- r{10 + number} shell" in made for number in (1, 2, 3))  # what was looked at meanwhile stays
+    assert "Errors still open" not in made
+    plain = digest([replace(item, steps=()) for item in items], max_chars=8_000)
+    assert len(made) < len(plain)
+
+
+def test_a_subtask_of_subtasks_is_one_line_and_steps_elsewhere_keep_theirs() -> None:
+    items = [*step(1, "make test"), *step(2, "make test"), *step(3, "todo"), *step(4, "todo")]
+    items[3] = replace(items[3], steps=("r0", "r1"))  # r0 is in no part of this text
+    items[7] = replace(items[7], steps=("r2", "r3"))
+    made = digest(items, max_chars=8_000)
+    assert [line for line in made.splitlines() if line.startswith("- ")] == [
+        "- r4 shell todo · 900 chars · ends 3 steps: r1, r2, r3"
+    ]
+    cut = digest(items[4:], max_chars=8_000)  # the steps that stand in an earlier part
+    assert "- r4 shell todo · 900 chars · ends 1 step: r3" in cut
+    many = [one for number in range(1, 31) for one in step(number, f"look {number}")]
+    many[-1] = replace(many[-1], steps=tuple(f"r{number}" for number in range(1, 30)))
+    assert "ends 29 steps: r18, r19" in digest(many, max_chars=8_000)
+    assert "r29 and 17 more" in digest(many, max_chars=8_000)
+    assert "4 calls" in compose([told(note(items), "It went well.", id="p1")], max_chars=8_000)
 
 
 def test_ids_named_again_later_are_listed_with_their_source() -> None:
