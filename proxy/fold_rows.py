@@ -35,6 +35,7 @@ def accept(turn: Turn, row: WindowRow) -> Batch:
         live.state.memory = dict(turn.decision.memory)
     if turn.edits.tool:
         live.state.expand = turn.tool
+    live.state.carried = row.first_change if row.first_change >= 0 else len(turn.base.entries)
     live.served = Served(row.id, depth_after(turn.base, row), turn.rendered.entries)
     kept = {entry.item for entry in turn.rendered.entries}.union(plan.fold.covers if plan.fold is not None else ())
     live.state.absent = tuple(item for item in turn.measured.ids if item not in kept)
@@ -62,7 +63,9 @@ def fold_rows(turn: Turn, fold: Fold) -> Batch:
         branch=turn.placement.branch,
         exchange=turn.exchange,
     )
-    parts, bodies = _part_rows(conversation, folded, is_every=live.is_fold_lost)
+    parts, bodies = _part_rows(conversation, folded, frozenset() if live.is_fold_lost else live.parts)
+    if folded is not None:
+        live.parts = frozenset(part.item for part in folded.parts if part.is_settled)
     covers = fold.covers if folded is None else _by_part(folded.parts)
     row = FoldRow(
         conversation=conversation,
@@ -93,14 +96,17 @@ def fold_rows(turn: Turn, fold: Fold) -> Batch:
 
 
 def _part_rows(
-    conversation: str, folded: Folded | None, *, is_every: bool
+    conversation: str, folded: Folded | None, known: frozenset[str]
 ) -> tuple[tuple[SummaryRow, ...], tuple[BodyRow, ...]]:
-    """A record for every settled part that no earlier fold recorded: an original is named once, not at every fold."""
+    """A record for every settled part that the fold before did not name: an original is named once, not at every fold.
+
+    What a part is may change with the list: hidden pairs among its items, say.
+    """
     if folded is None:
         return (), ()
     rows, bodies = [], []
     for part in folded.parts:
-        if part.is_settled and (part.is_new or is_every):
+        if part.is_settled and part.item not in known:
             text = part_text(folded.source, part).encode("utf-8", "surrogatepass")
             body = BodyRow(blake2b(text, digest_size=16).digest(), text)
             bodies.append(body)

@@ -54,7 +54,6 @@ class Part:
     ids: tuple[str, ...]
     span: range
     is_settled: bool
-    is_new: bool  # the fold before did not have it
     segment: str = ""
 
 
@@ -86,7 +85,7 @@ class FoldMaker:
         is_same = old is not None and frozenset(old.covers) == frozenset(covers)
         if old is not None and is_same and source.keeps in ({}, old.keeps):
             return Folded(old, (), source)
-        parts = tuple(parts_of(source, covers, old.covers if old is not None else ()))
+        parts = tuple(parts_of(source, covers))
         return self._folded(source, parts, covers, reason, {})
 
     def retell(self, folded: Folded, summaries: Mapping[str, str]) -> Folded:
@@ -160,27 +159,23 @@ class FoldMaker:
             chars = chars * tokens // (count + count // 16)
 
 
-def parts_of(source: FoldSource, covers: Collection[str], before: Collection[str] = ()) -> list[Part]:
-    """The covered items by segment, in order. `before`: what the last fold covered."""
-    covered, old = frozenset(covers), frozenset(before)
+def parts_of(source: FoldSource, covers: Collection[str]) -> list[Part]:
+    """The covered items by segment, in order."""
+    covered = frozenset(covers)
     ids = [fact.id for fact in source.facts]
     own = _foldable(source)
     found: list[Part] = []
     last = max((i for i, item in enumerate(ids) if item in covered), default=-1)
-    last_old = max((i for i, item in enumerate(ids) if item in old), default=-1)
     for segment in history_segments(source):
         chosen = tuple(ids[i] for i in segment.span if ids[i] in covered)
         if not chosen:
             continue
-        earlier = tuple(ids[i] for i in segment.span if ids[i] in old)
         found.append(
             Part(
                 item=item_id(source.conversation, _hash(chosen), 0),
                 ids=chosen,
                 span=segment.span,
                 is_settled=segment.is_closed and last > segment.span[-1],
-                # Of the segment that the last fold ended in, more was to come.
-                is_new=chosen != earlier or last_old in segment.span,
                 segment=_hash(ids[i] for i in segment.span if own[i]).hex() if segment.is_closed else "",
             )
         )

@@ -45,7 +45,7 @@ class BranchState(msgspec.Struct, omit_defaults=True):
     memory: dict[str, float] = {}
     is_suspended: bool = False  # the provider refused a rewritten list; left alone from then on
     futile_at: int = 0  # tokens of the window for which shrinking did not help; no new attempt before real growth
-    breaks: int = 0
+    carried: int = 0  # leading entries of the last window that the one before it had as well
     sent: int = 0  # steps of the path that were the last request; the rest is the reply to it
     kinds: tuple[tuple[bytes, int], ...] = ()  # blocks that come and go
     fold: str = ""  # summary item of the newest fold that was carried out in the store for this branch
@@ -82,6 +82,7 @@ class Live:
     unsaved: tuple[Key, ...] = ()  # receipts that no row names yet: a request may be stopped before it is recorded
     is_lost: bool = False  # rows did not reach the disk: the next ones must not build on them
     is_fold_lost: bool = False  # the standing fold was among them
+    parts: frozenset[str] = frozenset()  # records of parts that the standing fold names; may be fewer
     hidden: dict[str, bytes] = field(default_factory=dict)  # the items that the client did not see
     numbered: Numbered | None = None  # the last request's list with its items' ids
     prior: Prior | None = None  # what the last request left to spare the next one work; may be gone at any time
@@ -177,7 +178,7 @@ class LiveBranches:
                 live.plan, live.plan_id = parent.plan, parent.plan_id
                 live.served = Served("", 0, parent.served.entries)
                 live.state = msgspec.structs.replace(parent.state, calls=0, fold="")
-                live.hidden = dict(parent.hidden)
+                live.hidden, live.parts = dict(parent.hidden), parent.parts
             if parent is not None:
                 live.prior, live.numbered = parent.prior, parent.numbered
             self._live[name] = live
@@ -266,7 +267,10 @@ class LiveBranches:
         if row.plan and (plan := await self._store.plan(row.plan)) is not None:
             live.plan = decode_plan(plan.data)
             if live.plan.fold is not None and not live.plan.fold.covers:
-                live.plan = covering(live.plan, await self._store.coverage(row.conversation, live.plan.fold.item))
+                covers = await self._store.coverage(row.conversation, live.plan.fold.item)
+                record = await self._store.summary(f"{row.id}:{live.plan.fold.item}")
+                live.parts = frozenset(record.covers if record is not None else ()).difference(covers)
+                live.plan = covering(live.plan, covers)
         hidden = [item for entry in state.hidden for item in entry.items]
         for item in await self._store.items(row.conversation, hidden) if hidden else ():
             if (body := await self._store.body(item.row.body)) is not None:
