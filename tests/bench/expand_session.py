@@ -11,6 +11,8 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.support import builders, replies
@@ -20,7 +22,8 @@ from tests.support.session import ok
 from tests.support.strict_lists import chat_fault
 from tests.support.upstream import Action, Request, ScriptedUpstream
 
-TURNS, PLANTED, SIZE = 40, 10, 4000
+TURNS, PLANTED, SIZE, WINDOW = 40, 10, 4000, 40_000
+EVERY = TURNS // PLANTED
 CACHED, WRITE, OUTPUT = 0.1, 1.0, 8.0
 _STUB = re.compile(r"\b[a-z2-7]{12}\b(?= look)|(?<=\bid )[a-z2-7]{12}\b")
 _LINE = re.compile(r"ERROR \d+: gauge \d+ lost its zero")
@@ -33,7 +36,7 @@ def planted(turn: int) -> str:
 def output_of(turn: int) -> str:
     """A tool's output; in every fourth one there is an error line in the middle, and no word of it elsewhere."""
     text = builders.long_text(turn, SIZE)
-    if turn % (TURNS // PLANTED):
+    if turn % EVERY:
         return text
     return f"{text[: SIZE // 2]}\n{planted(turn)}\n{text[SIZE // 2 :]}"
 
@@ -107,37 +110,37 @@ class Asking:
         return replies.json_reply(replies.completion(None, calls=[call], prompt=tokens))
 
 
-def run(*, kills: bool = True) -> dict[str, float]:
+def run(*, turns: int = TURNS, window: int = WINDOW, kills: bool = True) -> dict[str, float]:
     """The session; the proxy is killed before every second question."""
     provider = Asking()
     tools = [builders.tool()]
-    with (
-        ScriptedUpstream(provider) as up,
-        served_process(up.base_url, models={"scripted-*": {"window": 40_000}}) as proxy,
-    ):
-        messages: list[Any] = [builders.system(), builders.user("watch the gauges")]
+    with TemporaryDirectory() as folder, ScriptedUpstream(provider) as up:
+        # Ids follow from it: every run has the same ones.
+        (Path(folder) / "undercliff.secret").write_bytes(b"the same in every run, for the same ids"[:32])
+        with served_process(up.base_url, Path(folder), models={"scripted-*": {"window": window}}) as proxy:
+            messages: list[Any] = [builders.system(), builders.user("watch the gauges")]
 
-        def turn(text: str) -> str:
-            messages.append(builders.user(text))
-            reply = ok(proxy, builders.body_bytes(builders.request(messages, tools=tools))).json()
-            message = reply["choices"][0]["message"]
-            assert NAME not in json.dumps(reply)
-            messages.append(message)
-            return str(message["content"])
+            def turn(text: str, *more: Any) -> str:
+                messages.extend([builders.user(text), *more])
+                reply = ok(proxy, builders.body_bytes(builders.request(messages, tools=tools))).json()
+                message = reply["choices"][0]["message"]
+                assert NAME not in json.dumps(reply)
+                messages.append(message)
+                return str(message["content"])
 
-        for number in range(TURNS):
-            messages.extend(builders.step(number, output_of(number)))
-            turn(f"and hour {number}")
-        before = provider.bill
-        answered = 0
-        for place, number in enumerate(range(0, TURNS, TURNS // PLANTED)):
-            if kills and place % 2:
-                proxy.restart()
-            answered += planted(number) in turn(f"What was error {number}?")
-        direct = _direct(messages)
+            for number in range(turns):
+                turn(f"and hour {number}", *builders.step(number, output_of(number)))
+            before = provider.bill
+            asked = range(0, turns, EVERY)
+            answered = 0
+            for place, number in enumerate(asked):
+                if kills and place % 2:
+                    proxy.restart()
+                answered += planted(number) in turn(f"What was error {number}?")
+    direct = _direct(messages)
     return {
         "answered": answered,
-        "planted": PLANTED,
+        "planted": len(asked),
         "refusals": provider.refusals,
         "calls of the tool": provider.asked,
         "bill": provider.bill,
