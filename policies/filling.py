@@ -10,7 +10,7 @@ from policies.knapsack import Option, solve
 from policies.model import Candidate, Situation
 from policies.plain import plain_scores, plain_weights
 from policies.reading import Reading
-from policies.scoring import Weights, focus, segment_scores
+from policies.scoring import Focus, Weights, focus, segment_scores
 from policies.units import state_bonus
 
 HEADER_TOKENS = 12
@@ -21,6 +21,9 @@ PLAIN = "plain"
 GAP_TOKENS = 2
 COMPLETE_AT = 0.8
 """An excerpt that costs so much of its item is completed."""
+
+Scores = Mapping[int, Sequence[float]]
+"""By item: the worth of each of its segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +61,15 @@ class Filler:
         candidates = situation.candidates
         history = self.histories.of(candidates)
         now = focus(history, situation.query)
-        if isinstance(self.weights, Weights):
-            scores = segment_scores(history, indices, self.weights, now, candidates)
-        else:
-            scores = plain_scores(history, indices, self.weights, now, candidates)
+        scores = self.scores(history, indices, now, candidates)
         bonus = state_bonus(history, indices, now)
         return choose(candidates, history, indices, scores, bonus, room)
+
+    def scores(self, history: History, indices: Sequence[int], now: Focus, candidates: Sequence[Candidate]) -> Scores:
+        """For each item the worth of every segment. Replace it to score otherwise."""
+        if isinstance(self.weights, Weights):
+            return segment_scores(history, indices, self.weights, now, candidates)
+        return plain_scores(history, indices, self.weights, now, candidates)
 
 
 def choose(
@@ -95,27 +101,32 @@ def choose(
 
 def by_density(reading: Reading, scores: Sequence[float]) -> list[int]:
     """Segments of one item, best score per token first; ties in their own order."""
-    lines = reading.lines
-    return sorted(range(len(lines)), key=lambda n: (-scores[n] / (lines[n].tokens + 1), n))
+    losses = [-score / (size + 1) for score, size in zip(scores, reading.sizes, strict=True)]
+    return sorted(range(len(losses)), key=losses.__getitem__)
 
 
 def ladder(reading: Reading, order: Sequence[int], scores: Sequence[float], header: int, bonus: float) -> list[Option]:
     """The levels of one item: the best k segments for each k, and at the end the whole, which alone earns the bonus."""
-    whole = max(reading.tokens, sum(line.tokens for line in reading.lines)) + header
+    sizes = reading.sizes
+    whole = max(reading.tokens, sum(sizes)) + header
+    enough = COMPLETE_AT * whole
     options = [Option(0, 0.0, 0)]
+    made, add = Option._make, options.append
     kept = bytearray(len(order) + 2)
     cost = header
     value = 0.0
     runs = 0
     for count, number in enumerate(order, 1):
-        neighbours = kept[number] + kept[number + 2]
+        new = (
+            1 - kept[number] - kept[number + 2]
+        )  # runs more: one, none where it joins one, one less where it joins two
         kept[number + 1] = 1
-        cost += reading.lines[number].tokens + ((1 - neighbours) * GAP_TOKENS if runs else 0)
-        runs += 1 - neighbours
+        cost += sizes[number] + (new * GAP_TOKENS if runs else 0)
+        runs += new
         value += scores[number]
-        if cost >= COMPLETE_AT * whole:
+        if cost >= enough:
             break
-        options.append(Option(cost, value, count))
+        add(made((cost, value, count)))
     if order:
-        options.append(Option(whole, sum(scores) + bonus, len(order)))
+        add(made((whole, sum(scores) + bonus, len(order))))
     return options

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 FEW = 160
 """Up to so many options in all, each is tried as the first choice: some milliseconds."""
 GRID = 32
 """Tokens between the rooms that are looked at, when there are more options than a few."""
+LARGE = 12
+"""A step of more than such a part of the room can leave much of it empty."""
 _NEARLY = 1e-9
+_COST = itemgetter(0)
 
 
 class Option(NamedTuple):
@@ -27,13 +31,8 @@ class Option(NamedTuple):
     label: int
 
 
-class Step(NamedTuple):
-    """One upgrade: what it loses a token (so that sorting puts the best first), of which ladder, to which rung."""
-
-    loss: float
-    negative_ladder: int
-    rung: int
-    extra: int
+Step = tuple[float, int, int, int]
+"""One upgrade: what it loses a token (so that sorting puts the best first), minus its ladder, to which rung, tokens."""
 
 
 def _cheapest(option: Option) -> tuple[int, float]:
@@ -42,6 +41,13 @@ def _cheapest(option: Option) -> tuple[int, float]:
 
 def frontier(options: Sequence[Option]) -> list[Option]:
     """The options that cost more only where they are worth more, cheapest first."""
+    cost, value = -1, float("-inf")
+    for option in options:
+        if option[0] <= cost or option[1] <= value:
+            break
+        cost, value = option[0], option[1]
+    else:
+        return list(options)
     kept: list[Option] = []
     for option in sorted(options, key=_cheapest):
         if not kept or option.value > kept[-1].value:
@@ -51,11 +57,18 @@ def frontier(options: Sequence[Option]) -> list[Option]:
 
 def hull(options: Sequence[Option]) -> list[Option]:
     """The options worth climbing, cheapest first: each next one has a lower worth per extra token."""
+    return _climbed(frontier(options))
+
+
+def _climbed(options: Sequence[Option]) -> list[Option]:
+    """The upper hull of a frontier."""
     kept: list[Option] = []
-    for option in frontier(options):
-        while len(kept) >= 2 and (kept[-1].value - kept[-2].value) * (option.cost - kept[-1].cost) <= (
-            option.value - kept[-1].value
-        ) * (kept[-1].cost - kept[-2].cost):
+    for option in options:
+        cost, value, _ = option
+        while len(kept) >= 2:
+            below, last = kept[-2], kept[-1]
+            if (last[1] - below[1]) * (cost - last[0]) > (value - last[1]) * (last[0] - below[0]):
+                break
             kept.pop()
         kept.append(option)
     return kept
@@ -75,21 +88,32 @@ class Problem:
 
     def __init__(self, ladders: Sequence[Sequence[Option]]) -> None:
         self.frontiers = [frontier(options) for options in ladders]
-        self.hulls = [hull(options) for options in self.frontiers]
-        self.costs = [[option.cost for option in options] for options in self.frontiers]
+        self.hulls = [_climbed(options) for options in self.frontiers]
         self.is_small = sum(map(len, self.frontiers)) <= FEW
-        self.steps: list[Step] = []
+        self._jumps = self._large_steps() if self.is_small else []
+        steps: list[Step] = []
+        add = steps.append
         for number, climbed in enumerate(self.hulls):
-            for rung, (below, above) in enumerate(pairwise(climbed), 1):
-                extra = above.cost - below.cost
-                self.steps.append(Step((below.value - above.value) / extra, -number, rung, extra))
-        self.steps.sort()
+            if not climbed:
+                continue
+            cost, value, _ = climbed[0]
+            for rung, (above, more, _) in enumerate(climbed[1:], 1):
+                add(((value - more) / (above - cost), -number, rung, above - cost))
+                cost, value = above, more
+        steps.sort()
+        self.steps = steps
         firsts = [climbed[0] for climbed in self.hulls if climbed]
-        self._spent = [sum(option.cost for option in firsts)]
-        self._bounds = [sum(option.value for option in firsts)]
-        for step in self.steps:
-            self._spent.append(self._spent[-1] + step.extra)
-            self._bounds.append(self._bounds[-1] - step.loss * step.extra)
+        self._spent = list(accumulate([step[3] for step in steps], initial=sum(option.cost for option in firsts)))
+        gains = [-step[0] * step[3] for step in steps]
+        self._bounds = list(accumulate(gains, initial=sum(option.value for option in firsts)))
+
+    def _large_steps(self) -> list[tuple[int, int, Option]]:
+        """Every option with its ladder and what it costs more than the one below it."""
+        return [
+            (above.cost - below.cost, number, above)
+            for number, options in enumerate(self.frontiers)
+            for below, above in pairwise((Option(0, 0.0, 0), *options))
+        ]
 
     def solve(self, room: int) -> list[Option | None]:
         """As `solve`."""
@@ -111,7 +135,7 @@ class Problem:
         at = bisect_right(self._spent, room) - 1
         if at < 0:
             return self._bounds[0]
-        rest = -self.steps[at].loss * (room - self._spent[at]) if at < len(self.steps) else 0.0
+        rest = -self.steps[at][0] * (room - self._spent[at]) if at < len(self.steps) else 0.0
         return self._bounds[at] + rest
 
     def best(self, room: int) -> list[Option | None]:
@@ -120,12 +144,11 @@ class Problem:
             return best
         # Among few large items the order by density can leave much of the room empty: each is tried as the first.
         worth = _worth(best)
-        for number, options in enumerate(self.frontiers):
-            for option in options:
-                if option.cost <= room and option is not best[number]:
-                    tried = self.climb(room, (number, option))
-                    if _worth(tried) > worth + _NEARLY:
-                        best, worth = tried, _worth(tried)
+        for extra, number, option in self._jumps:
+            if LARGE * extra > room >= option.cost and option is not best[number]:
+                tried = self.climb(room, (number, option))
+                if _worth(tried) > worth + _NEARLY:
+                    best, worth = tried, _worth(tried)
         return best
 
     def climb(self, room: int, fixed: tuple[int, Option] | None = None) -> list[Option | None]:
@@ -141,6 +164,7 @@ class Problem:
                 left -= climbed[0].cost
                 reached[number] = 0
                 chosen[number] = climbed[0]
+        hulls, frontiers = self.hulls, self.frontiers
         for _, negative, rung, extra in self.steps:
             number = -negative
             if reached[number] != rung - 1:
@@ -148,12 +172,13 @@ class Problem:
             if extra <= left:
                 reached[number] = rung
                 left -= extra
-                chosen[number] = self.hulls[number][rung]
+                chosen[number] = hulls[number][rung]
                 continue
             reached[number] = -1
-            below = self.hulls[number][rung - 1]
             if left > 0:
-                fitting = self.frontiers[number][bisect_right(self.costs[number], below.cost + left) - 1]
+                below = hulls[number][rung - 1]
+                options = frontiers[number]
+                fitting = options[bisect_right(options, below.cost + left, key=_COST) - 1]
                 left -= fitting.cost - below.cost
                 chosen[number] = fitting
         return chosen

@@ -53,6 +53,8 @@ class Reading:
     objects: frozenset[str]
     kind: TextKind  # of the first call for an assistant turn that calls, else of the text
     tokens: int
+    sizes: tuple[int, ...] = ()  # tokens of each segment
+    kinds: tuple[TextKind, ...] = ()  # those that its segments have
 
     @property
     def words(self) -> KeysView[str]:
@@ -106,7 +108,8 @@ def read(candidate: Candidate) -> Reading:
                 is_punct=len(trimmed) < 4,
             )
         )
-    return Reading(segments, tuple(lines), places, objects, kind, candidate.tokens)
+    sizes = tuple([line.tokens for line in lines])
+    return Reading(segments, tuple(lines), places, objects, kind, candidate.tokens, sizes, tuple(dict.fromkeys(kinds)))
 
 
 def _kinds(candidate: Candidate, segments: tuple[Segment, ...]) -> tuple[list[TextKind], TextKind, frozenset[str]]:

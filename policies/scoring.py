@@ -144,45 +144,64 @@ def _item_scores(
     standing = history.standing.get(index)
     if standing is None:
         standing = history.standing[index] = _standing(history, index, weights, counts)
-    heat, said, asked = _nearness(history.readings[index], now)
-    bases = _bases(history, index, weights, now, candidate, counts)
-    exp, log = math.exp, math.log
-    scores: list[float] = []
-    for number, line in enumerate(history.readings[index].lines):
-        z = bases[line.kind] + standing[number]
-        if number in heat:
-            row = weights.by_kind[line.kind]
-            z += row["qhot"] * log(1.0 + heat[number])
-            if number in said:
-                z += row["q1"] * log(1.0 + said[number])
-        if number in asked:
-            z += weights.by_kind[line.kind]["query"] * log(1.0 + asked[number])
-        scores.append(1.0 / (1.0 + exp(-z)) if z > -60.0 else 0.0)
-    return scores
+    reading = history.readings[index]
+    moving = _moving(history, index, weights, now, candidate, counts)
+    lines = reading.lines
+    if len(moving) == 1:
+        (base,) = moving.values()
+        sums = [z + base for z in standing]
+    else:
+        sums = [moving[line.kind] + z for line, z in zip(lines, standing, strict=True)]
+    heat, said, asked = _nearness(reading, now)
+    log = math.log
+    for number, value in heat.items():
+        row = weights.by_kind[lines[number].kind]
+        sums[number] += row["qhot"] * log(1.0 + value)
+        if number in said:
+            sums[number] += row["q1"] * log(1.0 + said[number])
+    for number, value in asked.items():
+        sums[number] += weights.by_kind[lines[number].kind]["query"] * log(1.0 + value)
+    exp = math.exp
+    return [1.0 / (1.0 + exp(-z)) if z > -60.0 else 0.0 for z in sums]
 
 
-def _bases(
+def _moving(
     history: History, index: int, weights: Weights, now: Focus, candidate: Candidate, counts: _Counts
 ) -> dict[TextKind, float]:
-    """What every segment of an item has in common, for each kind of text in it."""
-    reading = history.readings[index]
+    """What every segment of an item has in common and changes from call to call, for each kind of text in it."""
     objects = history.exchanges[history.calls[index]].objects
-    log1p = counts.log1p
+    age = counts.log1p(max(0, counts.newest - history.calls[index]))
+    back = (counts.tokens - history.ends[index]) / counts.tokens
+    is_hot = not objects.isdisjoint(now.hot_objects)
+    is_last = not objects.isdisjoint(now.last_objects)
+    found: dict[TextKind, float] = {}
+    for kind in history.readings[index].kinds:
+        row = weights.by_kind[kind]
+        z = row["lage"] * age + row["agefrac"] * back
+        if is_hot:
+            z += row["hotobj"]
+        if is_last:
+            z += row["lastobj"]
+        if candidate.importance:
+            z += row["importance"] * candidate.importance
+        if candidate.is_stale:
+            z += row["stale"]
+        found[kind] = z
+    return found
+
+
+def _still(history: History, index: int, weights: Weights, counts: _Counts) -> dict[TextKind, float]:
+    """What every segment of an item has in common and stays, for each kind of text in it."""
+    reading = history.readings[index]
     used = sum(history.last_said.get(word, -1) > index for word in reading.words if history.first[word] == index)
     item = {
         "bias": 1.0,
-        "lpos": log1p(index),
-        "litemtok": log1p(reading.tokens),
-        "lnseg": log1p(len(reading.lines)),
-        "lage": log1p(max(0, counts.newest - history.calls[index])),
-        "agefrac": (counts.tokens - history.ends[index]) / counts.tokens,
-        "itemcited": log1p(used),
-        "hotobj": float(not objects.isdisjoint(now.hot_objects)),
-        "lastobj": float(not objects.isdisjoint(now.last_objects)),
-        "importance": candidate.importance,
-        "stale": float(candidate.is_stale),
+        "lpos": counts.log1p(index),
+        "litemtok": counts.log1p(reading.tokens),
+        "lnseg": counts.log1p(len(reading.lines)),
+        "itemcited": counts.log1p(used),
     }
-    rows = {line.kind: weights.by_kind[line.kind] for line in reading.lines}
+    rows = {kind: weights.by_kind[kind] for kind in reading.kinds}
     return {kind: sum(row[name] * value for name, value in item.items()) for kind, row in rows.items()}
 
 
@@ -192,10 +211,11 @@ def _standing(history: History, index: int, weights: Weights, counts: _Counts) -
     log1p = counts.log1p
     later, cited, uncited = _word_counts(history, index, reading)
     last_line = history.last_line
+    still = _still(history, index, weights, counts)
     parts: list[float] = []
     for number, line in enumerate(reading.lines):
         row = weights.by_kind[line.kind]
-        z = row["ltok"] * line.log_tokens
+        z = still[line.kind] + row["ltok"] * line.log_tokens
         if line.is_def:
             z += row["def"]
         if line.is_punct:
@@ -239,15 +259,15 @@ def _nearness(reading: Reading, now: Focus) -> tuple[dict[int, float], dict[int,
     said: dict[int, float] = {}
     asked: dict[int, float] = {}
     hot, last, places = now.hot, now.last, reading.places
-    # In the text's own order: floating sums must not depend on how a set is laid out.
-    for word, numbers in places.items():
-        if word in hot:
-            value = hot[word]
+    # Sorted: floating sums must not depend on how a set is laid out.
+    for word in sorted(places.keys() & hot.keys()):
+        value = hot[word]
+        numbers = places[word]
+        for number in numbers:
+            heat[number] = heat.get(number, 0.0) + value
+        if word in last:
             for number in numbers:
-                heat[number] = heat.get(number, 0.0) + value
-            if word in last:
-                for number in numbers:
-                    said[number] = said.get(number, 0.0) + value
+                said[number] = said.get(number, 0.0) + value
     for word, value in now.query.items():
         for number in places.get(word, ()):
             asked[number] = asked.get(number, 0.0) + value

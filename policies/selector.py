@@ -83,9 +83,9 @@ class Greedy:
     name = "greedy"
     options_type = SelectorOptions
 
-    def __init__(self, options: SelectorOptions | None = None) -> None:
+    def __init__(self, options: SelectorOptions | None = None, scorer: Filler | None = None) -> None:
         self.options = options or SelectorOptions()
-        self._filler = filler(self.options.weights, self.options.adjust)
+        self._filler = scorer or filler(self.options.weights, self.options.adjust)
 
     def select(self, situation: Situation) -> Selection:
         room = _room(situation)
@@ -100,9 +100,9 @@ class Selector:
     name = "selector"
     options_type = SelectorOptions
 
-    def __init__(self, options: SelectorOptions | None = None) -> None:
+    def __init__(self, options: SelectorOptions | None = None, scorer: Filler | None = None) -> None:
         self.options = options or SelectorOptions()
-        self._filler = filler(self.options.weights, self.options.adjust)
+        self._filler = scorer or filler(self.options.weights, self.options.adjust)
 
     def select(self, situation: Situation) -> Selection:
         draft = Draft(situation)

@@ -1,6 +1,7 @@
 """A second, different way to label runs: what an action copies word for word, six tokens at a stretch.
 
 It knows nothing of ids, paths or identifiers, so a selector that keeps what looks like those gains nothing by it.
+What the agent wrote first itself is no copy of anything.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def _facts(
         is_known = 0 < len(sources) <= MAX_SOURCES and len(set(_TELLING.findall(atom))) >= 2 and "\n" not in atom
         if is_known and all(run.items[s].call < newest and not run.items[s].is_pinned for s in sources):
             literal = tuple(s for s in sources if atom in _plain(run.items[s].text))
-            if literal:
+            # What the agent said first itself, it need not find again: it is its way of writing.
+            if literal and run.items[sources[0]].kind != "assistant":
                 facts.append(Fact(atom, literal, "copy"))
                 at += LENGTH
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -59,7 +60,7 @@ def judge(run: Run, windows: Iterable[Window], budget: int, steps: Sequence[Step
     sums = [0]
     for item in run.items:
         sums.append(sums[-1] + item.tokens)
-    words = _Words(run)
+    words = _words(run)
     before: Window | None = None
     for window in windows:
         is_binding = sums[window.step] > budget
@@ -140,12 +141,24 @@ def expansions(run: Run, window: Window, step: Step, missed: Sequence[Fact], bud
     return fetched
 
 
+def _words(run: Run) -> _Words:
+    """The run's words; those of the run judged last are kept."""
+    if run.name not in _KEPT:
+        _KEPT.clear()
+        _KEPT[run.name] = _Words(run)
+    return _KEPT[run.name]
+
+
+_KEPT: dict[str, _Words] = {}
+
+
 class _Words:
     """Words of a run's items, and how many earlier items hold each."""
 
     def __init__(self, run: Run) -> None:
         self._of = [frozenset(read(item).words) for item in run.items]
         self._held: dict[str, list[int]] = {}
+        self._told: dict[str, frozenset[str]] = {}
         for index, words in enumerate(self._of):
             for word in words:
                 self._held.setdefault(word, []).append(index)
@@ -154,10 +167,12 @@ class _Words:
         return self._of[item.index]
 
     def in_text(self, text: str) -> frozenset[str]:
-        return frozenset(read(Candidate("", 0, 0, 0, "user", (0, 0, 0, 0, 0, 1), text=text)).words)
+        if text not in self._told:
+            self._told[text] = frozenset(read(Candidate("", 0, 0, 0, "user", (0, 0, 0, 0, 0, 1), text=text)).words)
+        return self._told[text]
 
     def is_rare(self, word: str, step: int) -> bool:
-        held = sum(index < step for index in self._held.get(word, ()))
+        held = bisect_left(self._held.get(word, ()), step)
         return held <= max(3, RARE_SHARE * step)
 
 
@@ -186,6 +201,8 @@ class Total:
     """Scores over runs: macro over the runs that have binding steps."""
 
     runs: int
+    needs: int
+    pooled: float  # recall over all needs at once: long runs weigh more
     recall: float
     step: float
     tasks: int
@@ -210,6 +227,8 @@ def total(scores: Sequence[Score]) -> Total:
     steps = sum(score.steps for score in some) or 1
     return Total(
         runs=len(some),
+        needs=sum(s.needs for s in some),
+        pooled=sum(s.met for s in some) / max(1, sum(s.needs for s in some)),
         recall=sum(s.met / s.needs for s in some) / n,
         step=sum(s.passed / s.steps for s in some) / n,
         tasks=sum(s.is_pass() for s in some),

@@ -55,7 +55,10 @@ class Run:
         """The request before message `step`: all but the last exchange has been seen."""
         items = self.items[:step]
         newest = items[-1].call if items else 0
-        return tuple(replace(c, is_seen=False) if c.call >= newest else c for c in items)
+        at = len(items)
+        while at and items[at - 1].call >= newest:
+            at -= 1
+        return (*items[:at], *(replace(c, is_seen=False) for c in items[at:]))
 
 
 def load_run(path: Path, tokenizer: Tokenizer) -> Run | None:
