@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from policies.model import NOT_OFFERED
 from proxy.core import forms
+from proxy.core.expanding import source_of
 from proxy.core.grouping import CallSite
 from proxy.core.listing import Listing, Listings
 from proxy.core.model import Conversation, Element
@@ -93,29 +94,40 @@ class Measurer:
             return replace(last, fresh=0) if last.fresh else last
         fresh = listing.elements[start:]
         if len(fresh) <= INLINE_ITEMS and self._tokenizer.is_quick([element.text for element in fresh]):
-            return self._measure(conversation_id, listing, items, start, last)
-        return await self._tokenizer.run(self._measure, conversation_id, listing, items, start, last)
+            return self._measure(conversation_id, listing, items, start, last, conversation.hidden)
+        return await self._tokenizer.run(
+            self._measure, conversation_id, listing, items, start, last, conversation.hidden
+        )
 
     def _measure(
-        self, conversation_id: str, listing: Listing, ids: tuple[str, ...], start: int, last: Measured | None
-    ) -> Measured:
+        self, conversation_id: str, listing: Listing, ids: tuple[str, ...], start: int, last: Measured | None,
+        hidden: frozenset[str],
+    ) -> Measured:  # fmt: skip
         facts = list(last.facts[:start]) if last is not None else []
         for index in range(start, len(ids)):
-            element = listing.elements[index]
-            facts.append(self._fact(element, ids[index], self._tokenizer.count(element.text), listing.sites.get(index)))
+            element, item = listing.elements[index], ids[index]
+            source = source_of(element.text) if item in hidden else None
+            count = self._tokenizer.count(element.text)
+            facts.append(self._fact(element, item, count, listing.sites.get(index), source))
         reading, stale = None, frozenset[str]()
         if self._makers:
             reading, stale = self._read(listing, facts, start, last)
         tokens = sum([fact.tokens for fact in facts])
         return Measured(conversation_id, ids, tuple(facts), tokens, listing, stale, reading, len(ids) - start)
 
-    def _fact(self, element: Element, item: str, count: int, site: CallSite | None) -> Facts:
+    def _fact(
+        self, element: Element, item: str, count: int, site: CallSite | None, source: tuple[str, str] | None
+    ) -> Facts:
+        """`source`: id and title of the original that this is a copy of; what stands for it names that one."""
         tokens = count + element.flat_tokens + MESSAGE_OVERHEAD
         if not element.texts:
             return Facts(id=item, tokens=tokens)
         tool = site.call.name if site is not None else ""
         argument = site.key_argument if site is not None else ""
-        stubs = [self._stub(text, item, tool, argument, element.is_failed) for text in element.texts]
+        named = item
+        if source is not None:
+            (named, tool), argument = source, ""
+        stubs = [self._stub(text, named, tool, argument, element.is_failed) for text in element.texts]
         kept, saved = self._shorter(element.texts, stubs)
         return Facts(
             id=item,
@@ -153,7 +165,10 @@ class Measurer:
             reading = Reading([make() for make in self._makers])
         for index in range(reading.count, len(facts)):
             element, fact, site = listing.elements[index], facts[index], listing.sites.get(index)
-            listed = Listed(fact.id, index, element, site.call if site is not None else None, fact.argument)
+            call = site.call if site is not None else None
+            if call is not None and fact.tool not in ("", call.name):
+                call = replace(call, name=fact.tool)
+            listed = Listed(fact.id, index, element, call, fact.argument)
             for maker in reading.makers if len(element.text) <= READ_CHARS else ():
                 note = maker.read(listed)
                 if note is not None:

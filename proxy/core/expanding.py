@@ -1,4 +1,4 @@
-"""What an expand call asks for and what it gets: a piece of an original, bounded, with what was left out named. Pure."""
+"""What an expand call asks for and gets: a piece of an original, bounded, with what was left out named. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from proxy.core.slices import Slice, Span, count_lines, slice_lines, slice_query
 CONTEXT_LINES = 2
 _LINES = re.compile(r"^\s*(?:lines?\s*)?(\d+)?\s*(?:(-|\u2013|:|\.\.)\s*(\d+)?)?\s*$", re.IGNORECASE)
 _ID = re.compile(r"[a-z2-7]{12}")
+_HEADER = re.compile(r"\[id ([a-z2-7]{12}) · (.+) · [\d,]+ lines?\b[^\n]*\]\n")
 _ROUGH_CHARS = 4  # characters a token has in most texts
 
 Count = Callable[[str], int]
@@ -44,10 +45,8 @@ def parse_lines(text: str) -> tuple[int, int] | None:
     if match is None or (match[1] is None and match[3] is None):
         return None
     first = int(match[1]) if match[1] else 1
-    if match[3]:
-        last = int(match[3])
-    else:
-        last = 10**9 if match[2] else first
+    open_end = 10**9 if match[2] else first
+    last = int(match[3]) if match[3] else open_end
     return (first, last) if first <= last else (last, first)
 
 
@@ -76,6 +75,12 @@ def piece(ask: Ask, text: str, title: str, limit: int, count: Count) -> str:
         notes.append(f"ask for more with lines={kept.spans[-1].last + (not is_cut)}-{kept.total}")
     header = " · ".join([f"id {ask.id}", title, count_lines(kept.total), *notes])
     return f"[{header}]\n" + "\n…\n".join("\n".join(span.lines) for span in kept.spans)
+
+
+def source_of(answer: str) -> tuple[str, str] | None:
+    """Id and title of the original that an answer gives a piece of; None for any other answer."""
+    match = _HEADER.match(answer)
+    return (match[1], match[2]) if match else None
 
 
 def _within(found: Slice, first: int, last: int) -> Slice:

@@ -188,3 +188,17 @@ def test_usage_is_all_output_and_the_last_input_and_each_call_is_recorded_by_its
         mine = [(row.verdict, outcome) for row, outcome in rows][-2:]
         assert [verdict for verdict, _ in mine] == ["continue", "expand"]
         assert [(o.input, o.output, o.outcome) for _, o in mine if o] == [(700, 9, "ok"), (900, 4, "ok")]
+
+
+def test_what_stands_for_a_copy_names_the_original_and_never_the_tool() -> None:
+    """A later window leaves out again what was expanded: its stub says what it is, not how it came."""
+    with talking(policy__options=EAGER) as talk:
+        item = talk.ids[0]
+        talk.up.enqueue(reply(None, [expand(id=item)], stream=False), reply("It reads 838.", stream=False))
+        talk.say("look it up")
+        for number in range(4):
+            talk.messages += builders.step(20 + number, builders.long_text(20 + number, SIZE))
+            talk.say("and now")
+        (copy,) = [m for m in talk.window() if m.get("tool_call_id") == "call_exp00001"]
+        assert copy["content"].startswith("[") and f"id {item}" in copy["content"] and len(copy["content"]) < SIZE // 2
+        assert "look" in copy["content"] and NAME not in copy["content"]
