@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import errno
 import hmac
-import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 
 from proxy.config import StoreConfig
 from proxy.core.headers import RawHeaders, header
 from proxy.store.open import file_of
+from proxy.store.secret import SECRET_BYTES, keep_secret, secret_file
 from proxy.store.sqlite_connection import store_error
 
 OWN_KEY = b"x-undercliff-key"
 _KEY_HEADERS = (b"authorization", b"api-key", b"x-api-key", b"x-goog-api-key")
 _IDENTITY_HEADERS = (b"openai-organization", b"openai-project")
-_SECRET_BYTES = 32
 _SHORTEST_KEY = 4  # less is a placeholder such as "x", and would mask half of every text
 
 
@@ -95,32 +92,11 @@ def tenant_secret(store: StoreConfig) -> bytes:
     """
     file = file_of(store.url) if store.enabled else None
     if file is None:
-        return secrets.token_bytes(_SECRET_BYTES)
-    path = file.with_suffix(".secret")
+        return secrets.token_bytes(SECRET_BYTES)
+    path = secret_file(file)
     try:
-        return _kept_secret(path)
+        return keep_secret(path)
     except OSError as error:
         if not store.required:
-            return secrets.token_bytes(_SECRET_BYTES)
+            return secrets.token_bytes(SECRET_BYTES)
         raise store_error(error, path, "open") from error
-
-
-def _kept_secret(path: Path) -> bytes:
-    """What `path` holds; written whole before it gets its name, since two processes may start at once."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(_SECRET_BYTES))
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            pass  # another process was first: its secret counts
-        except OSError:  # a file system without hard links
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-    found = path.read_bytes()
-    if len(found) < _SECRET_BYTES:
-        raise OSError(errno.EINVAL, "it does not hold a whole secret; remove it to get a new one", str(path))
-    return found

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from proxy.store.archive import SealedRow
-from proxy.store.seals import FIRST, STRAY, seal
+from proxy.store import signatures
+from proxy.store.archive import ChainLine, SealedRow
+from proxy.store.seals import FIRST, REDACTIONS, STRAY, seal
 
 _MOST_BAD_ROWS = 64
 """So many bad rows of one chain are kept to find out where they belong."""
@@ -17,7 +18,7 @@ _RECENT_BODIES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong. `kind` is changed, missing, reordered, unrecorded or damaged."""
+    """One thing that is wrong. `kind` is changed, missing, reordered, unrecorded, unsigned or damaged."""
 
     kind: str
     chain: str
@@ -97,6 +98,32 @@ def _home(row: SealedRow) -> str:
     """The chain that a row says it belongs to."""
     tenant = row.value("tenant") if "tenant" in row.table.names else ""
     return row.value("conversation") or STRAY + tenant
+
+
+def head_problem(chain: ChainLine, secret: bytes) -> list[Problem]:
+    """A head that this key did not sign: the whole chain may have been computed anew."""
+    if not secret or signatures.is_signed(chain.signature, secret, "chain", chain.id, chain.length, chain.head):
+        return []
+    what = "is not the one that this key signed" if chain.signature else "carries no signature"
+    return [Problem("unsigned", chain.id, f"its head {what}")]
+
+
+class Marks:
+    """What redacted bodies hash to since: a mark counts when a sealed row says the same."""
+
+    def __init__(self) -> None:
+        self._sealed: dict[bytes, bytes] = {}
+
+    def add(self, row: SealedRow) -> None:
+        if row.table is REDACTIONS and row.values is not None:
+            self._sealed[row.value("hash")] = row.value("mark")
+
+    def holds(self, hash: bytes, mark: bytes, data: bytes) -> bool:
+        """Whether these are the bytes that were kept under that name."""
+        return body_hash(data) == (mark or hash) and (not mark or self._sealed.get(hash) == mark)
+
+    def clear(self) -> None:
+        self._sealed.clear()
 
 
 def body_hash(data: bytes) -> bytes:

@@ -1,8 +1,9 @@
 """The complete export: every display row with its seal, every original, one JSON object a line.
 
-Lines: `export` (what was asked), then for each conversation `chain` (its length and head), `body` and `row`
-lines, `state` lines of the working store, and `end`; at last `tombstone` lines and `close`. `end` and `close`
-carry the SHA-256 of all bytes before them. Bounded memory: a page of rows, and the hashes of late bodies.
+Lines: `export` (what was asked), then for each conversation `chain` (its length, head and signature), `body` and
+`row` lines, `state` lines of the working store, and `end`; at last `tombstone` lines and `close`. `end` and `close`
+carry the SHA-256 of all bytes before them, and `close` a signature of it, where the store has its key.
+Bounded memory: a page of rows, and the hashes of late bodies.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import orjson
 
 from proxy.audit.checking import RecentBodies, bodies_of
 from proxy.core.filters import Filters
+from proxy.store import signatures
 from proxy.store.archive import STATE_TABLES, Archive, ChainLine, SealedRow, Tombstone
 from proxy.store.seals import bytes_to_json, to_json
 
@@ -71,7 +73,9 @@ def _lines(
     if filters.is_open:
         for stone in archive.tombstones():
             yield _line("tombstone", **tombstone_json(stone))
-    yield _line("close", chains=state.chains, rows=state.rows, sha256=state.digest.hexdigest())
+    sum = state.digest.hexdigest()
+    signed = signatures.signature(archive.secret, "export", sum).hex()
+    yield _line("close", chains=state.chains, rows=state.rows, sha256=sum, signature=signed)
 
 
 def _rows(
@@ -125,7 +129,7 @@ def _mark(mark: bytes) -> dict[str, str]:
 def chain_line(chain: ChainLine) -> bytes:
     """What begins a conversation. Without a creation time it is the rows of no conversation."""
     values = asdict(chain)
-    values["head"] = chain.head.hex()
+    values |= {"head": chain.head.hex(), "signature": chain.signature.hex()}
     return _line("chain", **values)
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal, TypeVar
 
 import orjson
 
-from proxy.audit.checking import ChainCheck, Problem, bodies_of, body_hash
+from proxy.audit.checking import ChainCheck, Marks, Problem, bodies_of, head_problem
 from proxy.audit.jsonl import FORMAT, Progress
 from proxy.core.filters import Filters
+from proxy.store import signatures, tombstones
 from proxy.store.archive import ChainLine, SealedRow, Tombstone
 from proxy.store.seals import BY_NAME, bytes_from_json, from_json
 
+R = TypeVar("R", ChainLine, Tombstone)
+
+MOST_LINE_BYTES = 1 << 29  # a body of the largest request, escaped
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -38,11 +42,13 @@ class Event:
 class Reader:
     """Yields the events of an export; what is wrong with it gathers in `problems`."""
 
-    def __init__(self, *, is_checked: bool = True) -> None:
+    def __init__(self, *, is_checked: bool = True, secret: bytes = b"") -> None:
         self.problems: list[Problem] = []
         self.progress = Progress()
         self.is_closed = False
         self._is_checked = is_checked
+        self._secret = secret
+        self._marks = Marks()
         self._check: ChainCheck | None = None
         self._sums_hold = True
 
@@ -88,8 +94,7 @@ class Reader:
             asked["conversations"] = tuple(asked.get("conversations", ()))
             return Event("export", filters=Filters(**asked), size=size)
         if type == "chain":
-            fields = {name: values[name] for name in ChainLine.__dataclass_fields__}
-            return Event("chain", chain=ChainLine(**{**fields, "head": bytes.fromhex(fields["head"])}), size=size)
+            return Event("chain", chain=_record(ChainLine, values), size=size)
         if type == "body":
             return self._body(values, size)
         if type == "row":
@@ -98,20 +103,26 @@ class Reader:
             row = {name: _state_value(value) for name, value in values["row"].items()}
             return Event("state", table=values["table"], state=row, size=size)
         if type == "tombstone":
-            fields = {name: values[name] for name in Tombstone.__dataclass_fields__}
-            fields |= {name: bytes.fromhex(fields[name]) for name in ("head", "signature")}
-            return Event("tombstone", tombstone=Tombstone(**fields), size=size)
+            stone = _record(Tombstone, values)
+            if self._secret and not tombstones.is_signed(stone, self._secret):
+                self._problem("unsigned", f"the tombstone of conversation {stone.conversation}")
+            return Event("tombstone", tombstone=stone, size=size)
         if type not in ("end", "close"):
             raise ValueError(f"unknown type {type!r}")
         self._sum(values["sha256"])
         if type == "close" and (values["chains"], values["rows"]) != (self.progress.chains, self.progress.rows):
             self._problem("missing", f"the file says that it holds {values['rows']} rows, and has {self.progress.rows}")
+        mark = bytes.fromhex(values.get("signature", ""))
+        if type == "close" and self._secret and not signatures.is_signed(
+            mark, self._secret, "export", self.progress.digest.hexdigest()
+        ):  # fmt: skip
+            self._problem("unsigned", "the file as a whole is not what this key signed")
         return Event(type, size=size)
 
     def _body(self, values: dict[str, Any], size: int) -> Event:
         data = bytes_from_json(values["data"])
         hash, mark = bytes.fromhex(values["hash"]), bytes.fromhex(values.get("redacted", ""))
-        if self._is_checked and body_hash(data) != (mark or hash):
+        if self._is_checked and not self._marks.holds(hash, mark, data):
             self._problem("changed", f"the body {values['hash']}", self._chain_id)
         self.progress.recent.add(hash)
         return Event("body", data=data, hash=hash, mark=mark, size=size)
@@ -119,13 +130,15 @@ class Reader:
     def _row(self, values: dict[str, Any], size: int) -> Event:
         table = BY_NAME[values["table"]]
         plain = from_json(table, values["row"]) if values["row"] is not None else None
+        if type(values["place"]) is not int or type(values["seq"]) is not int:
+            raise ValueError("its place is no number")
         row = SealedRow(table, values["place"], values["seq"], bytes.fromhex(values["seal"]), plain)
         data, hash, mark = None, b"", bytes.fromhex(values.get("redacted", ""))
         if table.name == "messages" and plain is not None:
             original = values["original"]
             data = bytes_from_json(original) if original is not None else None
             hash = row.value("body")
-            if self._is_checked and data is not None and body_hash(data) != (mark or hash):
+            if self._is_checked and data is not None and not self._marks.holds(hash, mark, data):
                 self._problem("changed", f"the original of {row.name}", self._chain_id)
             if data is not None:
                 self.progress.recent.add(hash)
@@ -145,6 +158,8 @@ class Reader:
                 self._end_chain(has_end=False)
             progress.open, progress.place = event.chain, 0
             progress.recent.clear()
+            self._marks.clear()
+            self.problems += head_problem(event.chain, self._secret)
             self._check = ChainCheck(event.chain.id, event.chain.length, event.chain.head)
         elif event.row is not None:
             progress.rows += 1
@@ -153,6 +168,9 @@ class Reader:
                 self._problem("unrecorded", f"{event.row.name} stands outside of a conversation")
             elif self._is_checked:
                 self._check.add(event.row)
+                self._marks.add(event.row)
+        elif event.type in ("body", "state") and self._check is None:
+            self._problem("unrecorded", f"a {event.type} line stands outside of a conversation")
         elif event.type == "end":
             self._end_chain(has_end=True)
         elif event.type == "close":
@@ -182,6 +200,25 @@ class Reader:
 
     def _problem(self, kind: str, what: str, chain: str = "") -> None:
         self.problems.append(Problem(kind, chain, what))
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file that may be no export at all: a longer one than any of ours comes in pieces."""
+    while line := file.readline(MOST_LINE_BYTES):
+        yield line
+
+
+def _record(kind: type[R], values: dict[str, Any]) -> R:
+    """A record from a line that anybody may have written. Raises ValueError, KeyError."""
+    fields = {}
+    for name, field in kind.__dataclass_fields__.items():
+        value = values[name]
+        if field.type == "bytes":
+            value = bytes.fromhex(value)
+        elif type(value) is not {"str": str, "int": int}[str(field.type)]:
+            raise ValueError(f"{name} is {value!r:.40}")
+        fields[name] = value
+    return kind(**fields)
 
 
 def _state_value(value: Any) -> Any:

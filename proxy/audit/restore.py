@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -9,15 +10,24 @@ from proxy.audit.reading import Event, Reader
 from proxy.errors import StoreError
 from proxy.store.archive import ChainLine
 from proxy.store.loading import Loader
+from proxy.store.secret import SECRET_BYTES, keep_secret, read_secret, secret_file
 
 
-def restore(lines: Iterable[bytes], path: Path, *, on_bytes: Callable[[int], None] = lambda size: None) -> int:
+def restore(
+    lines: Iterable[bytes], path: Path, *, secret: bytes = b"", on_bytes: Callable[[int], None] = lambda size: None
+) -> int:
     """Write the export's rows, with their seals, into a new store at `path`; the number of rows.
 
+    With the key of the store it came from, its signatures are checked, and the new store keeps that key, so that
+    it knows the same teams. Otherwise the new store signs with a key of its own: the importer vouches from now on.
     Raises `StoreError` naming what is wrong with the export; `path` is then as it was.
     """
-    reader = Reader()
-    with Loader(path) as loader:
+    own = read_secret(path)
+    if secret and own and own != secret:
+        raise StoreError(f"{secret_file(path)} is there already, and is another key", hint="Choose another new store.")
+    key = secret or own or secrets.token_bytes(SECRET_BYTES)
+    reader = Reader(secret=secret)
+    with Loader(path, key) as loader:
         number = 0
         chain: ChainLine | None = None
         for event in reader.read(lines):
@@ -26,11 +36,12 @@ def restore(lines: Iterable[bytes], path: Path, *, on_bytes: Callable[[int], Non
             if event.chain is not None:
                 chain, number = event.chain, loader.chain(event.chain.id)
             elif event.type == "end" and chain is not None:
-                loader.close_chain(number, chain.length, chain.head)
+                loader.close_chain(number, chain.id, chain.length, chain.head)
             else:
                 _write(loader, number, event)
         reader.finish()
         _refuse(reader)
+        keep_secret(secret_file(path), key)
         loader.finish()
     return reader.progress.rows
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from proxy.audit.checking import ChainCheck, Problem, bodies_of, body_hash
+from proxy.audit.checking import ChainCheck, Marks, Problem, bodies_of, head_problem
 from proxy.audit.reading import Reader
 from proxy.core.filters import Filters
 from proxy.store.archive import Archive, SealedRow, Tombstone
@@ -14,6 +14,7 @@ from proxy.store.seals import TABLES
 from proxy.store.tombstones import is_signed
 
 _MOST_PROBLEMS = 200
+_NO_KEY = "without the store's key, signatures were not checked: who wrote the file could compute its chains anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ def verify_store(
     problems = [Problem("damaged", "", fault) for fault in archive.faults()]
     heads, chains, rows = sha256(), 0, 0
     numbers: set[int] = set()
+    marks = Marks()
     last = archive.last_number()  # before the chains are read: what begins meanwhile is not missing
     for chain in archive.all_chains(Filters()):
         check = ChainCheck(chain.id, chain.length, chain.head)
@@ -47,11 +49,12 @@ def verify_store(
         while page := archive.rows(chain.number, after, upto):
             for row in page:
                 check.add(row)
+                marks.add(row)
             problems += _missing_bodies(archive, chain.id, page)
             after = page[-1].place
             rows += len(page)
             on_rows(len(page))
-        problems += check.finish()
+        problems += check.finish() + head_problem(chain, secret or b"")
         problems += _behind_the_end(archive, chain.id, chain.number, upto)
         heads.update(f"{chain.id} {chain.length} {chain.head.hex()}\n".encode())
         chains += 1
@@ -62,17 +65,21 @@ def verify_store(
     for _, hash, size, data, mark in archive.all_bodies():
         bodies += 1
         redacted += bool(mark)
-        if data is None or body_hash(data) != (mark or hash) or len(data) != size:
+        if data is None or not marks.holds(hash, mark, data) or len(data) != size:
             problems.append(Problem("changed", "", f"the body {hash.hex()}"))
     stones = archive.tombstones()
     problems += _graves(last, numbers, stones, secret)
-    notes = (f"{redacted} bodies were redacted at capture; they are as they were kept",) if redacted else ()
-    return Verified(chains, rows, bodies, len(stones), heads.hexdigest(), tuple(problems[:_MOST_PROBLEMS]), notes)
+    notes = [f"{redacted} bodies were redacted at capture; they are as they were kept"] if redacted else []
+    notes += [] if secret else [_NO_KEY]
+    found = tuple(problems[:_MOST_PROBLEMS])
+    return Verified(chains, rows, bodies, len(stones), heads.hexdigest(), found, tuple(notes))
 
 
-def verify_export(lines: Iterable[bytes], *, on_bytes: Callable[[int], None] = lambda size: None) -> Verified:
-    """Check a complete export by itself."""
-    reader = Reader()
+def verify_export(
+    lines: Iterable[bytes], *, secret: bytes = b"", on_bytes: Callable[[int], None] = lambda size: None
+) -> Verified:
+    """Check a complete export by itself; with the store's key also that nobody else made it."""
+    reader = Reader(secret=secret)
     heads, bodies, stones = sha256(), 0, 0
     for event in reader.read(lines):
         on_bytes(event.size)
@@ -81,7 +88,7 @@ def verify_export(lines: Iterable[bytes], *, on_bytes: Callable[[int], None] = l
         if event.chain is not None:
             heads.update(f"{event.chain.id} {event.chain.length} {event.chain.head.hex()}\n".encode())
     problems = reader.finish()
-    notes = ("tombstones are listed; their signatures are checked in the store itself",) if stones else ()
+    notes = () if secret else (_NO_KEY,)
     progress = reader.progress
     return Verified(
         progress.chains, progress.rows, bodies, stones, heads.hexdigest(), tuple(problems[:_MOST_PROBLEMS]), notes

@@ -8,13 +8,15 @@ from typing import Annotated
 
 import typer
 
+from proxy.audit.reading import lines_of
 from proxy.audit.verify import Verified, verify_export, verify_store
 from proxy.cli.running import ConfigOption
-from proxy.cli.stores import DbOption, complete, progress_bar, store_file
+from proxy.cli.stores import DbOption, KeyOption, complete, key_of, progress_bar, store_file
 from proxy.core.filters import Filters, utc_stamp
 from proxy.errors import NotFoundError
 from proxy.store.archive import Archive
 from proxy.store.erasure import back_up, erase
+from proxy.store.secret import keep_secret, read_secret, secret_file
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -26,21 +28,26 @@ def verify(
     heads: Annotated[
         str, typer.Option("--heads", metavar="HASH", help="What an earlier run printed, to compare.")
     ] = "",
+    key: KeyOption = None,
     db: DbOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Check every row, body and chain. Exit code 1, and a line for each fault, when something was changed."""
+    """Check every row, body and chain, and who signed them.
+
+    Exit code 1, and a line for each fault, when something was changed. A store's key lies beside it; for an export
+    give --key: without it, only the chain is checked, which its writer could have computed anew. A file that was
+    put back to an older state of itself still holds: note the heads elsewhere, and compare with --heads.
+    """
     with progress_bar() as bar:
         if target is not None and not _is_store(target):
             task = bar.add_task("verifying", total=target.stat().st_size)
             with target.open("rb") as file:
-                found = verify_export(file, on_bytes=lambda size: bar.advance(task, size))
+                found = verify_export(lines_of(file), secret=key_of(key), on_bytes=lambda size: bar.advance(task, size))
         else:
             path = store_file(config, str(target) if target is not None else db)
-            key = path.with_suffix(".secret")
             with Archive(path) as archive:
                 task = bar.add_task("verifying", total=archive.size(Filters())[1])
-                secret = key.read_bytes() if key.exists() else None
+                secret = key_of(key) or archive.secret or None
                 found = verify_store(archive, secret=secret, on_rows=lambda count: bar.advance(task, count))
     _print_verdict(found, heads)
 
@@ -99,10 +106,11 @@ def forget(
 
 
 def _secret(path: Path) -> bytes:
-    key = path.with_suffix(".secret")
-    if not key.exists():
-        raise NotFoundError(f"there is no key file {key} to sign with", hint="The server makes it when it starts.")
-    return key.read_bytes()
+    if not (key := read_secret(path)):
+        raise NotFoundError(
+            f"there is no key file {secret_file(path)} to sign with", hint="The server makes it when it starts."
+        )
+    return key
 
 
 def backup(
@@ -115,9 +123,6 @@ def backup(
     if target.exists():
         raise NotFoundError(f"{target} is there already", hint="Choose another name: a backup overwrites nothing.")
     back_up(path, target)
-    key = path.with_suffix(".secret")
-    if key.exists():
-        copy = target.with_suffix(".secret")
-        copy.touch(0o600)
-        copy.write_bytes(key.read_bytes())
+    if key := read_secret(path):
+        keep_secret(secret_file(target), key)
     typer.echo(f"{target}  {target.stat().st_size:,} bytes", err=True)

@@ -9,12 +9,14 @@ from typing import Annotated, Literal
 import typer
 
 from proxy.audit.exporting import stream, write_files
+from proxy.audit.reading import lines_of
 from proxy.audit.restore import restore
 from proxy.audit.tables import Kind
 from proxy.banner import product_version
 from proxy.cli.running import ConfigOption
 from proxy.cli.stores import (
     DbOption,
+    KeyOption,
     ModelOption,
     OutcomeOption,
     SinceOption,
@@ -22,6 +24,7 @@ from proxy.cli.stores import (
     UntilOption,
     complete,
     filters_of,
+    key_of,
     progress_bar,
     store_file,
 )
@@ -79,9 +82,13 @@ def export(
 def import_(
     source: Annotated[Path, typer.Argument(metavar="EXPORT", help="A file that export wrote, in the format jsonl.")],
     db: Annotated[Path, typer.Option("--db", metavar="PATH", help="The new store; it must hold nothing yet.")],
+    key: KeyOption = None,
 ) -> None:
-    """Bring an export back into an empty store. What does not hold in every row is refused."""
+    """Bring an export back into an empty store. What does not hold in every row is refused.
+
+    With --key, signatures are checked too, and the new store keeps that key.
+    """
     with source.open("rb") as file, progress_bar() as bar:
         task = bar.add_task("importing", total=source.stat().st_size)
-        rows = restore(file, db, on_bytes=lambda size: bar.advance(task, size))
+        rows = restore(lines_of(file), db, secret=key_of(key), on_bytes=lambda size: bar.advance(task, size))
     typer.echo(f"{rows:,} rows in {db}", err=True)

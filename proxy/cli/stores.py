@@ -14,6 +14,7 @@ from proxy.core.filters import OUTCOMES, Filters
 from proxy.errors import NotFoundError
 from proxy.store.archive import Archive
 from proxy.store.open import file_of
+from proxy.store.secret import SECRET_BYTES
 from proxy.store.sqlite_connection import connect_writer
 
 DbOption = Annotated[
@@ -25,6 +26,10 @@ SinceOption = Annotated[
     str, typer.Option("--since", metavar="TIME", help="Only with calls from then on; ISO 8601, UTC without an offset.")
 ]
 UntilOption = Annotated[str, typer.Option("--until", metavar="TIME", help="Only with calls before then.")]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option("--key", metavar="FILE", help="The .secret file of the store: signatures are checked with it."),
+]
 OutcomeOption = Annotated[str, typer.Option("--outcome", metavar="NAME", help=f"One of: {', '.join(OUTCOMES)}.")]
 
 
@@ -48,6 +53,19 @@ def store_file(config: Path | None, db: str | None) -> Path:
         raise NotFoundError(f"there is no store at {path}", hint="Run undercliff serve first, or name one with --db.")
     connect_writer(path).close()
     return path
+
+
+def key_of(file: Path | None) -> bytes:
+    """The key in a file that was named. Raises `NotFoundError`."""
+    if file is None:
+        return b""
+    try:
+        key = file.read_bytes()
+    except OSError as error:
+        raise NotFoundError(f"cannot read the key {file}: {error.strerror}", hint="It is beside the store.") from error
+    if len(key) < SECRET_BYTES:
+        raise NotFoundError(f"{file} is no key", hint="It is the .secret file beside the store.")
+    return key
 
 
 def complete(archive: Archive, filters: Filters) -> Filters:

@@ -16,6 +16,7 @@ from proxy.errors import StoreError
 from proxy.store.codec import unpack
 from proxy.store.migrations import MIGRATIONS, version_of
 from proxy.store.seals import TABLES, SealedTable, from_columns
+from proxy.store.secret import read_secret
 from proxy.store.sqlite_connection import connect_reader, store_error
 from proxy.store.sqlite_rows import any_of, chunks, columns
 
@@ -34,7 +35,8 @@ _ROWS_SQL = {
 }
 _CHAINS_SQL = (
     "SELECT c.number, c.id, coalesce(v.tenant, CASE WHEN c.id LIKE '~%' THEN substr(c.id, 2) ELSE '' END), c.length,"
-    " c.head, coalesce(v.model, ''), coalesce(v.created_at, ''), coalesce(v.updated_at, '')"
+    " c.head, coalesce(v.model, ''), coalesce(v.created_at, ''), coalesce(v.updated_at, ''),"
+    " c.signature"
     " FROM chains c LEFT JOIN conversations v ON v.id = c.id WHERE c.number > ?"
 )
 # What the working store knows of a conversation, so that an import shows the same views.
@@ -62,6 +64,7 @@ class ChainLine:
     model: str = ""
     created_at: str = ""
     updated_at: str = ""
+    signature: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,11 @@ class Archive:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+    @property
+    def secret(self) -> bytes:
+        """The key that is kept beside the file; empty without one."""
+        return read_secret(self.path)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -352,5 +360,6 @@ def _state_page(
     return [(row[: len(after)], dict(zip(names, row[len(after) :], strict=True))) for row in cursor.fetchall()]
 
 
-def state_columns(connection: sqlite3.Connection, table: str) -> list[str]:
-    return [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+def state_columns(connection: sqlite3.Connection, table: str) -> dict[str, str]:
+    """Names and declared types."""
+    return {row[1]: row[2] for row in connection.execute(f"PRAGMA table_info({table})")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 from proxy.core.filters import Filters
@@ -22,6 +23,7 @@ _FIRST_TEXT_SQL = (
 _TOTALS_SQL = (
     "SELECT count(DISTINCT e.conversation), count(*), coalesce(sum(o.input), 0), coalesce(sum(o.cached), 0),"
     " coalesce(sum(o.output), 0), coalesce(sum(o.cost), 0), coalesce(sum(o.cost_direct), 0), coalesce(sum(o.breaks), 0)"
+    ", count(o.cost)"
     " FROM exchanges e JOIN outcomes o ON o.exchange = e.id WHERE e.chain IN"
     " (SELECT c.number FROM chains c JOIN conversations v ON v.id = c.id WHERE 1"
 )
@@ -44,9 +46,18 @@ def listed(
 def totals(connection: sqlite3.Connection, filters: Filters) -> dict[str, Any]:
     """Sums over the calls of all conversations that fit: billed, and what it would have cost directly."""
     clause, values = filter_clause(filters)
-    names = ("conversations", "calls", "input", "cached", "output", "cost", "cost_direct", "breaks")
+    names = ("conversations", "calls", "input", "cached", "output", "cost", "cost_direct", "breaks", "priced")
     row = connection.execute(f"{_TOTALS_SQL}{clause})", values).fetchone()
     return dict(zip(names, row, strict=True))
+
+
+def unpriced(connection: sqlite3.Connection, ids: Sequence[str]) -> frozenset[str]:
+    """Those of the conversations in which no call has a known price: their sum of nothing says nothing."""
+    statement = (
+        "SELECT EXISTS (SELECT 1 FROM exchanges e JOIN outcomes o ON o.exchange = e.id"
+        " WHERE e.conversation = ? AND o.cost IS NOT NULL)"
+    )
+    return frozenset(id for id in ids if not connection.execute(statement, (id,)).fetchone()[0])
 
 
 # -- one conversation, for the page ----------------------------------------------------------------
@@ -72,6 +83,15 @@ def timeline(connection: sqlite3.Connection, conversation: str) -> list[dict[str
 def message_count(connection: sqlite3.Connection, conversation: str) -> int:
     statement = "SELECT count(*) FROM messages WHERE conversation = ?"
     return int(connection.execute(statement, (conversation,)).fetchone()[0])
+
+
+def short_messages(connection: sqlite3.Connection, conversation: str, most_bytes: int) -> list[bool]:
+    """For each message in order, whether its original is so short. Reads no text."""
+    statement = (
+        "SELECT coalesce(b.size, 0) <= ? FROM messages m LEFT JOIN bodies b ON b.hash = m.body"
+        " WHERE m.conversation = ? ORDER BY m.seq"
+    )
+    return [bool(row[0]) for row in connection.execute(statement, (most_bytes, conversation))]
 
 
 def before(connection: sqlite3.Connection, conversation: str, start: int) -> int:

@@ -13,11 +13,14 @@ from proxy.errors import StoreError
 from proxy.store.archive import STATE_TABLES, state_columns
 from proxy.store.codec import pack
 from proxy.store.seals import BY_NAME, SealedTable, to_columns
+from proxy.store.signatures import signature
 from proxy.store.sqlite_connection import connect_writer, store_error
 from proxy.store.sqlite_rows import columns
 from proxy.store.sqlite_seals import SEAL_COLUMNS
 
 T = TypeVar("T")
+
+_TYPES: dict[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int), "BLOB": (bytes,)}
 
 _COMMIT_ROWS = 4000
 _TOUCHED = "(SELECT coalesce(max(touched), 0) + 1 FROM branches)"
@@ -26,8 +29,9 @@ _TOUCHED = "(SELECT coalesce(max(touched), 0) + 1 FROM branches)"
 class Loader:
     """A file in the making beside `path`; it gets that name only when `finish` was reached."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, secret: bytes = b"") -> None:
         self._path = path
+        self._secret = secret
         self._draft = path.with_name(f"{path.name}.importing")
         self._connection: sqlite3.Connection | None = None
         self._statements: dict[str, str] = {}
@@ -75,10 +79,16 @@ class Loader:
         if table not in STATE_TABLES:
             raise StoreError(f"the export has rows of an unknown table {table!r}")
         known = self._run(lambda db: state_columns(db, table))
-        if not set(row) <= set(known):
-            raise StoreError(f"the export has unknown columns of {table}: {', '.join(sorted(set(row) - set(known)))}")
+        if not row.keys() <= known.keys():
+            raise StoreError(
+                f"the export has unknown columns of {table}: {', '.join(sorted(row.keys() - known.keys()))}"
+            )
+        for name, value in row.items():
+            types = (bytes,) if (table, name) == ("working", "fold") else _TYPES[known[name]]  # named by its id there
+            if value is not None and type(value) not in types:
+                raise StoreError(f"the export has {value!r:.40} in the column {name} of {table}")
         if table == "working":
-            row = {**row, "fold": self._folds.get(row["fold"] or b"", 0)}
+            row = {**row, "fold": self._folds.get(row.get("fold") or b"", 0)}
         statement = self._statement(table, tuple(row))
         if table == "branches":
             names = columns((*row, "touched"))
@@ -86,12 +96,14 @@ class Loader:
             statement = f"INSERT INTO branches ({names}) VALUES ({marks}, {_TOUCHED})"  # noqa: S608 - known names
         cursor = self._run(lambda db: db.execute(statement, tuple(row.values())))
         if table == "folds":
-            self._folds[row["id"]] = cursor.lastrowid or 0
+            self._folds[row.get("id") or b""] = cursor.lastrowid or 0
 
-    def close_chain(self, number: int, length: int, head: bytes) -> None:
+    def close_chain(self, number: int, id: str, length: int, head: bytes) -> None:
+        """Record the head, signed with this file's own key."""
         if length:
-            statement = "UPDATE chains SET length = ?, head = ? WHERE number = ?"
-            self._run(lambda db: db.execute(statement, (length, head, number)))
+            statement = "UPDATE chains SET length = ?, head = ?, signature = ? WHERE number = ?"
+            mark = signature(self._secret, "chain", id, length, head)
+            self._run(lambda db: db.execute(statement, (length, head, mark, number)))
 
     def finish(self) -> None:
         """Count what is there, close the draft and give it its name."""

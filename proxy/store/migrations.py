@@ -269,7 +269,25 @@ def _redaction(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE bodies ADD COLUMN redacted BLOB NOT NULL DEFAULT x''")
 
 
-MIGRATIONS: tuple[Step, ...] = (_display, _working, _search, _seals, _compaction, _marks, _redaction)
+# Who can write the file cannot sign a head; and what a body hashes to since its redaction is sealed like a row.
+_SIGNATURES = (
+    "ALTER TABLE chains ADD COLUMN signature BLOB NOT NULL DEFAULT x''",
+    """CREATE TABLE redactions (
+        seq INTEGER PRIMARY KEY, conversation TEXT NOT NULL, hash BLOB NOT NULL, mark BLOB NOT NULL,
+        UNIQUE (conversation, hash))""",
+)
+
+
+def _signatures(connection: sqlite3.Connection) -> None:
+    for statement in _SIGNATURES:
+        connection.execute(statement)
+    same = "conversation = NEW.conversation AND hash = NEW.hash"
+    for guard in _GUARDS:
+        connection.execute(guard.replace("$same", same).replace("$t", "redactions"))
+    _add_seals(connection, "redactions")
+
+
+MIGRATIONS: tuple[Step, ...] = (*(_display, _working, _search, _seals, _compaction, _marks, _redaction, _signatures),)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

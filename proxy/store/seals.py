@@ -3,7 +3,7 @@
 Every conversation has one chain over all its display rows, whatever table they are in:
 `seal = blake2b(seal before + msgpack([table, place, *values]))`, places counted from 1. The values are
 the plain ones, not their packed bytes, so a seal survives export, import and another backend.
-Whoever can write the file can also compute a whole chain anew: only a head noted elsewhere shows that.
+Whoever can write the file can also compute a whole chain anew: see proxy.store.signatures.
 """
 
 from __future__ import annotations
@@ -117,8 +117,9 @@ SUMMARY_CALLS = _table(
     int="input cached output",
     real="cost duration_ms",
 )
+REDACTIONS = SealedTable("redactions", "hash", (("conversation", "text"), ("hash", "blob"), ("mark", "blob")))
 GAPS = _table("gaps", "started_at", text="started_at ended_at reason", int="batches")
-TABLES = (EXCHANGES, MESSAGES, PATHS, PLANS, WINDOWS, SUMMARIES, SUMMARY_CALLS, OUTCOMES, GAPS)
+TABLES = (EXCHANGES, MESSAGES, PATHS, PLANS, WINDOWS, SUMMARIES, SUMMARY_CALLS, OUTCOMES, GAPS, REDACTIONS)
 BY_NAME = {table.name: table for table in TABLES}
 
 
@@ -222,7 +223,15 @@ def _entries_to_json(entries: Sequence[Sequence[Value]]) -> Value:
 
 def _entries_from_json(entries: Sequence[dict[str, Value]]) -> Value:
     return tuple(
-        (e["item"], e["form"], bytes.fromhex(e["body"]), e["tokens"], e["reason"], float(e["score"])) for e in entries
+        (
+            _text(e["item"]),
+            _whole(e["form"]),
+            bytes.fromhex(e["body"]),
+            _whole(e["tokens"]),
+            _text(e["reason"]),
+            float(_number(e["score"])),
+        )
+        for e in entries
     )
 
 
@@ -233,12 +242,28 @@ _TO_JSON: dict[Kind, Callable[[Any], Value]] = {
     "blobs": lambda blobs: [blob.hex() for blob in blobs],
     "entries": _entries_to_json,
 }
+
+
+def _as(*kinds: type) -> Callable[[Any], Any]:
+    """Takes a value of these very types, and no other: anybody may have written the JSON."""
+
+    def checked(value: Any) -> Any:
+        if type(value) not in kinds:
+            raise ValueError(f"{value!r:.40} is not {' or '.join(kind.__name__ for kind in kinds)}")
+        return value
+
+    return checked
+
+
+_text, _whole, _number = _as(str), _as(int), _as(float, int, type(None))
 _FROM_JSON: dict[Kind, Callable[[Any], Value]] = {
-    "real": _real,
+    "text": _text,
+    "int": _whole,
+    "real": lambda value: _real(_number(value)),
     "blob": bytes.fromhex,
     "packed": lambda text: b64decode(text, validate=True),
     "utf8": bytes_from_json,
-    "strings": tuple,
+    "strings": lambda texts: tuple(map(_text, texts)),
     "blobs": lambda blobs: tuple(bytes.fromhex(blob) for blob in blobs),
     "entries": _entries_from_json,
 }

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import structlog
+
 from proxy.core.records import (
     Batch,
     BranchRow,
@@ -29,11 +31,14 @@ from proxy.core.records import (
 )
 from proxy.errors import StoreError
 from proxy.store import sqlite_chain, sqlite_reader
+from proxy.store.secret import keep_secret, read_secret, secret_file
 from proxy.store.sqlite_connection import Synchronous, connect_writer
 from proxy.store.sqlite_pool import ReadPool
 from proxy.store.sqlite_writer import Writer
 
 T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
 
 
 class SqliteStore:
@@ -53,7 +58,7 @@ class SqliteStore:
         self._readers = readers
         self._on_batch = on_batch
         connect = partial(connect_writer, self._path, synchronous)
-        self._writer = Writer(connect, self._path, max_queue_bytes, prepare)
+        self._writer = Writer(connect, self._path, max_queue_bytes, prepare, partial(_secret_of, self._path))
         self._pool: ReadPool | None = None
 
     async def open(self) -> None:
@@ -168,6 +173,15 @@ class SqliteStore:
         with contextlib.suppress(StoreError):  # what is indexed can be searched even when the disk is full
             await self._writer.catch_up()
         return await self._read(lambda db: sqlite_reader.search(db, query, tenant, conversation, limit))
+
+
+def _secret_of(path: Path) -> bytes:
+    """The key beside the file. Only a new file gets one: beside a copy, another key would disown all its heads."""
+    try:
+        return read_secret(path) if path.exists() else keep_secret(secret_file(path))
+    except OSError as error:
+        log.warning("store_unsigned", path=str(path), error=str(error))
+        return b""
 
 
 def _page(conversation: str, branch: str | None, after: int, connection: sqlite3.Connection) -> list[StoredItem]:

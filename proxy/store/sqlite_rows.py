@@ -30,6 +30,7 @@ from proxy.store.seals import (
     OUTCOMES,
     PATHS,
     PLANS,
+    REDACTIONS,
     STRAY,
     SUMMARIES,
     SUMMARY_CALLS,
@@ -123,13 +124,14 @@ _COUNT = (
     " ON CONFLICT (id) DO UPDATE SET items = items + excluded.items"
 )
 _KNOWN = "SELECT id FROM messages WHERE conversation = ? AND id IN (?*)"
+_KNOWN_BODIES = "SELECT hash, redacted FROM bodies WHERE hash IN (?*)"
 
 
-def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
+def write_batch(connection: sqlite3.Connection, batch: Batch, secret: bytes = b"") -> None:
     """Insert everything that is new. Exchanges and branches first: they say whose a conversation is."""
-    sealer = Sealer(connection)
+    sealer = Sealer(connection, secret)
     sealer.knows(map(_exchange_chain, batch.exchanges), map(_branch_chain, batch.branches))
-    _many(connection, _BODY, batch.bodies, _body_values)
+    _write_redactions(sealer, batch, _write_bodies(connection, batch.bodies))
     for exchange in batch.exchanges:
         _EXCHANGE.write(sealer, exchange, sealer.chain_of_exchange(exchange.id))
     _many(connection, _BRANCH, batch.branches, _branch_values)
@@ -158,9 +160,11 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     sealer.finish()
 
 
-def write_gap(connection: sqlite3.Connection, started_at: str, ended_at: str, batches: int, reason: str) -> None:
+def write_gap(
+    connection: sqlite3.Connection, started_at: str, ended_at: str, batches: int, reason: str, secret: bytes = b""
+) -> None:
     """Record that batches were lost, and why."""
-    sealer = Sealer(connection)
+    sealer = Sealer(connection, secret)
     sealer.insert(_GAP, GAPS, STRAY, (started_at, ended_at, storable(reason), batches))
     sealer.finish()
 
@@ -186,6 +190,36 @@ def _many(
 ) -> None:
     if rows:
         connection.executemany(statement, map(values, rows))
+
+
+def _write_bodies(connection: sqlite3.Connection, bodies: Sequence[BodyRow]) -> dict[bytes, bytes]:
+    """Bodies that are new. Most are known (frames, the items of a fork), and packing costs more than asking.
+
+    Returns what the redacted ones hash to since, as it is kept.
+    """
+    new: dict[bytes, BodyRow] = {}
+    marks: dict[bytes, bytes] = {}
+    for body in bodies:
+        new.setdefault(body.hash, body)
+    for hashes in chunks(list(new)):
+        for known, mark in connection.execute(any_of(_KNOWN_BODIES, len(hashes)), hashes).fetchall():
+            del new[known]
+            if mark:
+                marks[known] = mark
+    _many(connection, _BODY, tuple(new.values()), _body_values)
+    marks.update((body.hash, body.redacted) for body in new.values() if body.redacted)
+    return marks
+
+
+def _write_redactions(sealer: Sealer, batch: Batch, marks: dict[bytes, bytes]) -> None:
+    """Seal the marks in every conversation that the batch speaks of: each of them verifies by itself."""
+    if not marks:
+        return
+    told = [row.conversation for row in batch.exchanges] + [row.conversation for row in batch.branches]
+    told += [row.conversation for row in (*batch.items, *batch.replies)] + [row.conversation for row in batch.folds]
+    for conversation in dict.fromkeys(told):
+        for hash, mark in marks.items():
+            sealer.insert(_REDACTION, REDACTIONS, conversation or STRAY, (conversation, hash, mark))
 
 
 def _write_items(connection: sqlite3.Connection, sealer: Sealer, items: Sequence[ItemRow]) -> None:
@@ -264,6 +298,7 @@ def _sealed(table: SealedTable) -> _Sealed:
 _EXCHANGE, _OUTCOME, _PATH = _sealed(EXCHANGES), _sealed(OUTCOMES), _sealed(PATHS)
 _PLAN, _WINDOW, _SUMMARY = _sealed(PLANS), _sealed(WINDOWS), _sealed(SUMMARIES)
 _SUMMARY_CALL = _sealed(SUMMARY_CALLS)
+_REDACTION = _insert(REDACTIONS.name, (*REDACTIONS.names, *SEAL_COLUMNS))
 _GAP = _insert(GAPS.name, (*GAPS.names, *SEAL_COLUMNS))
 _exchange_chain = attrgetter("id", "conversation", "tenant")
 _branch_chain = attrgetter("id", "conversation")

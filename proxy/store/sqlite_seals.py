@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.store import signatures
 from proxy.store.seals import BY_NAME, FIRST, STRAY, SealedTable, from_columns, plain, seal, to_columns
 
 SEAL_COLUMNS = ("chain", "place", "seal")
@@ -14,6 +15,7 @@ SEAL_COLUMNS = ("chain", "place", "seal")
 _CHAIN_SQL = "SELECT number, length, head FROM chains WHERE id = ?"
 _NEW_SQL = "INSERT INTO chains (id, length, head) VALUES (?, 0, x'')"
 _HEAD_SQL = "UPDATE chains SET length = ?, head = ? WHERE number = ?"
+_SIGNED_HEAD_SQL = "UPDATE chains SET length = ?, head = ?, signature = ? WHERE number = ?"
 _OF_EXCHANGE_SQL = "SELECT conversation, tenant FROM exchanges WHERE id = ?"
 _OF_BRANCH_SQL = "SELECT conversation FROM branches WHERE id = ?"
 
@@ -27,10 +29,11 @@ class _Head:
 
 
 class Sealer:
-    """The chains that one batch adds to: one look-up and one update for each of them."""
+    """The chains that one batch adds to: one look-up and one update for each of them. Heads are signed with a key."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, secret: bytes = b"") -> None:
         self._connection = connection
+        self._secret = secret
         self._heads: dict[str, _Head] = {}
         self._of_exchange: dict[str, str] = {}
         self._of_branch: dict[str, str] = {}
@@ -77,9 +80,21 @@ class Sealer:
 
     def finish(self) -> None:
         """Record the heads."""
-        moved = [(head.length, head.head, head.number) for head in self._heads.values() if head.is_moved]
-        if moved:
-            self._connection.executemany(_HEAD_SQL, moved)
+        moved = {id: head for id, head in self._heads.items() if head.is_moved}
+        if not self._secret:
+            rows = [(head.length, head.head, head.number) for head in moved.values()]
+            self._connection.executemany(_HEAD_SQL, rows)
+            return
+        signed = [
+            (
+                head.length,
+                head.head,
+                signatures.signature(self._secret, "chain", id, head.length, head.head),
+                head.number,
+            )
+            for id, head in moved.items()
+        ]
+        self._connection.executemany(_SIGNED_HEAD_SQL, signed)
 
     def _head(self, chain: str) -> _Head:
         head = self._heads.get(chain)

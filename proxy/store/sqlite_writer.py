@@ -61,11 +61,14 @@ class Writer:
         path: Path,
         max_queue_bytes: int,
         prepare: Callable[[Batch], Batch] | None = None,
+        secret_of: Callable[[], bytes] = bytes,
     ) -> None:
         self._connect = connect
         self._path = path
         self._max_queue_bytes = max_queue_bytes
         self._prepare = prepare  # what a batch goes through before it is written, on the writer's thread
+        self._secret_of = secret_of  # the key that heads are signed with
+        self._secret = b""
         self._connection: sqlite3.Connection | None = None
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()
@@ -80,6 +83,7 @@ class Writer:
 
     def start(self) -> None:
         """Connect, migrate and start the thread. Blocks; raises StoreError."""
+        self._secret = self._secret_of()  # before there is a file: then a new one gets a key
         self._connection = self._connect()
         self._is_open = True
         self._thread = threading.Thread(target=self._run, name="undercliff-store-writer", daemon=True)
@@ -168,10 +172,10 @@ class Writer:
             gap, self._gap = self._gap, None
         if self._prepare is not None:
             batches = [self._prepare(batch) for batch in batches]
-        error = self._transact(partial(_write_rows, batches, gap))
+        error = self._transact(partial(_write_rows, batches, gap, self._secret))
         if error is not None and isinstance(error.__cause__, UnicodeEncodeError):
             batches = [cleaned(batch) for batch in batches]
-            error = self._transact(partial(_write_rows, batches, gap))
+            error = self._transact(partial(_write_rows, batches, gap, self._secret))
         if error is not None:
             self._restore_gap(gap)
             return error
@@ -293,11 +297,11 @@ class Writer:
             self._connection = None
 
 
-def _write_rows(batches: Sequence[Batch], gap: _Gap | None, connection: sqlite3.Connection) -> None:
+def _write_rows(batches: Sequence[Batch], gap: _Gap | None, secret: bytes, connection: sqlite3.Connection) -> None:
     for batch in batches:
-        write_batch(connection, batch)
+        write_batch(connection, batch, secret)
     if gap is not None:
-        write_gap(connection, gap.started_at, _now(), gap.batches, gap.reason)
+        write_gap(connection, gap.started_at, _now(), gap.batches, gap.reason, secret)
 
 
 def _tell(futures: Sequence[asyncio.Future[None]], error: StoreError | None) -> None:

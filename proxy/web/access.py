@@ -6,6 +6,7 @@ Everyone else gets the answer of a path that does not exist, whatever they ask f
 from __future__ import annotations
 
 import hmac
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,18 @@ from ipaddress import ip_address
 
 COOKIE = "undercliff_admin"
 SESSION_S = 12 * 3600
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+_FORWARDED = (
+    *(
+        "forwarded",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+        "x-forwarded-port",
+        "x-forwarded-server",
+    ),
+    *("x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "x-original-host", "via"),
+)
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^:\[\]@/]+)(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +41,8 @@ class Access:
             return self.is_key(_bearer(headers)) or self._is_session(cookies.get(COOKIE, ""))
         # A page elsewhere that has its name point here would come with its own host; a proxy on this machine, with
         # a header that says so.
-        is_direct = not any(headers.get(name) for name in _FORWARDED)
-        return self.is_private and is_direct and is_loopback(peer) and is_loopback(_host(headers.get("host", "")))
+        is_direct = not any(name in headers for name in _FORWARDED)
+        return self.is_private and is_direct and is_loopback(peer) and _is_own_host(headers.get("host", ""))
 
     def is_key(self, key: str) -> bool:
         given, known = (sha256(text.encode("utf-8", "surrogateescape")).digest() for text in (key, self.admin_key))
@@ -62,11 +74,18 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _host(value: str) -> str:
-    """The name in a Host header, without its port."""
-    if value.startswith("["):
-        return value[: value.find("]") + 1]
-    return value.partition(":")[0]
+def is_foreign(method: str, path: str, headers: Mapping[str, str]) -> bool:
+    """Whether a browser says that another site's page asks: it may link here, and do no more than that."""
+    if headers.get("sec-fetch-site", "none") in ("none", "same-origin"):
+        return False
+    is_link = method in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate"
+    return not is_link or headers.get("sec-fetch-dest", "document") != "document" or path == "/ctx/export"
+
+
+def _is_own_host(value: str) -> bool:
+    """Whether a Host header names this machine's loopback, with or without a port, and nothing else."""
+    found = _HOST.fullmatch(value)
+    return found is not None and found["name"] != "local" and is_loopback(found["name"])
 
 
 def _bearer(headers: Mapping[str, str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,8 +29,8 @@ from proxy.hindsight import compare_windows
 from proxy.metrics import Meter
 from proxy.store.archive import Archive
 from proxy.store.base import Store
-from proxy.web.access import COOKIE, SESSION_S, Access
-from proxy.web.pages import CHUNK, Pages
+from proxy.web.access import COOKIE, SESSION_S, Access, is_foreign
+from proxy.web.pages import Pages
 from proxy.wire.errors import JSON_HEADERS, api_error
 
 SECURITY = {
@@ -74,7 +74,13 @@ class Web:
             loader=PackageLoader("proxy.web"), autoescape=select_autoescape(default=True), trim_blocks=True,
             lstrip_blocks=True,
         )  # fmt: skip
-        self._templates.filters |= {"visible": visible, "count": _count, "money": _money, "when": _when}
+        self._templates.filters |= {
+            "visible": visible,
+            "count": _count,
+            "money": _money,
+            "when": _when,
+            "saved": _saved,
+        }
         self._static = StaticFiles(directory=_FOLDER / "static")
         self._app = Starlette(
             routes=[
@@ -96,6 +102,9 @@ class Web:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         path: str = scope["path"]
+        if "\0" in path or is_foreign(request.method, path, request.headers):
+            await _missing(request, None)(scope, receive, send)
+            return
         if path.startswith("/ctx/static/") and request.method in ("GET", "HEAD"):
             await self._static_file(scope, receive, send)
             return
@@ -155,13 +164,13 @@ class Web:
     async def _listed(self, request: Request, template: str, known: str = "") -> Response:
         filters, problem = _filters(request)
         query = request.query_params.get("q", "").strip()
-        found, totals, mark = await self._pages.conversations(filters)
-        if known == mark:
+        shown = await self._pages.conversations(filters)
+        if known == shown.mark:
             return Response(status_code=204)
         hits = await self._pages.hits(query) if query else []
         asked = {k: v for k, v in request.query_params.items() if k != "v"}
         return self._page(
-            template, request, found=found, totals=totals, mark=mark, hits=hits, query=query, filters=asked,
+            template, request, shown=shown, totals=shown.totals, hits=hits, query=query, filters=asked,
             outcomes=OUTCOMES, problem=problem, warning=self._parts.meter.warning,
         )  # fmt: skip
 
@@ -170,13 +179,14 @@ class Web:
         one = await self._pages.conversation(request.path_params["id"])
         if one is None:
             return _missing(request, None)
-        count = await self._pages.count(one.id)
+        chunks = await self._pages.chunks(one.id)
         at = request.query_params.get("at", "")
         place = await self._pages.place(one.id, at) if at else -1
         calls = await self._pages.timeline(one.id)
         return self._page(
-            "conversation.html", request, one=one, count=count, chunk=CHUNK, starts=range(0, count, CHUNK), place=place,
-            calls=calls[-_CALLS_SHOWN:][::-1], call_count=len(calls), direct=sum(c["cost_direct"] or 0 for c in calls),
+            "conversation.html", request, one=one, chunks=chunks, count=sum(c.rows for c in chunks), place=place,
+            calls=calls[-_CALLS_SHOWN:][::-1], call_count=len(calls), direct=_sum(calls, "cost_direct"),
+            cost=_sum(calls, "cost"),
             breaks=sum(c["breaks"] for c in calls), warning=self._parts.meter.warning,
         )  # fmt: skip
 
@@ -220,7 +230,7 @@ class Web:
         return self._page(
             "window.html", request, window=manifest.window, exchange=manifest.exchange, outcome=manifest.outcome,
             entries=manifest.entries[:_WINDOW_ENTRIES], more=max(len(manifest.entries) - _WINDOW_ENTRIES, 0),
-            form_name=form_name, changes=changes,
+            form_name=form_name, why=_why, count=len(manifest.entries), changes=changes,
         )  # fmt: skip
 
     # -- for programs ---------------------------------------------------------------------------
@@ -320,7 +330,24 @@ def _count(number: float) -> str:
 
 
 def _money(dollars: float | None) -> str:
-    return "–" if dollars is None else f"${dollars:,.4f}"
+    return "no price" if dollars is None else f"${dollars:,.4f}"
+
+
+def _sum(calls: Sequence[dict[str, Any]], name: str) -> float | None:
+    """None when no call's price is known."""
+    known = [call[name] for call in calls if call[name] is not None]
+    return sum(known) if known else None
+
+
+def _saved(direct: float | None, cost: float | None) -> float | None:
+    return None if direct is None or cost is None else direct - cost
+
+
+def _why(reason: str, form: str, place: int, entries: int) -> str:
+    """The reason of an entry; of one in full that has none, what that means."""
+    if reason or form != "full":
+        return reason
+    return "new: the last of what the client sent" if place == entries else "in full: nothing called for less"
 
 
 def _when(stamp: str) -> str:

@@ -26,6 +26,8 @@ CHUNK = 50
 PREVIEW_CHARS = 600
 WHOLE_CHARS = 200_000
 LIST_ROWS = 100
+SHORT_BYTES = 220
+"""An original of at most so many bytes gets a low row: its height is known before its text is read."""
 _SNIPPET = 160
 
 
@@ -54,6 +56,17 @@ class RowShown:
     created_at: str
     user: Side
     model: Side
+    is_short: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """`unpriced` are ids of conversations for whose calls no price is known; `mark` changes with all of it."""
+
+    found: list[ConversationSummary]
+    unpriced: frozenset[str]
+    totals: dict[str, Any]
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +98,13 @@ class Pages:
 
         return await asyncio.to_thread(work)
 
-    async def conversations(self, filters: Filters) -> tuple[list[ConversationSummary], dict[str, Any], str]:
+    async def conversations(self, filters: Filters) -> Listed:
         """The newest conversations that fit, the sums over all that fit, and what changes when any of it does."""
 
-        def read(db: sqlite3.Connection) -> tuple[list[ConversationSummary], dict[str, Any], str]:
-            return listing.listed(db, filters, LIST_ROWS), listing.totals(db, filters), listing.newest(db)
+        def read(db: sqlite3.Connection) -> Listed:
+            found = listing.listed(db, filters, LIST_ROWS)
+            free = listing.unpriced(db, [one.id for one in found if not one.cost])
+            return Listed(found, free, listing.totals(db, filters), listing.newest(db))
 
         return await self.ask(read)
 
@@ -105,8 +120,10 @@ class Pages:
         found = await self.ask(lambda db: listing.listed(db, Filters(conversations=(id,)), 1))
         return found[0] if found else None
 
-    async def count(self, id: str) -> int:
-        return await self.ask(lambda db: listing.message_count(db, id))
+    async def chunks(self, id: str) -> list[Chunk]:
+        """Where the rows of a conversation begin, and how many of them are low."""
+        low = await self.ask(lambda db: listing.short_messages(db, id, SHORT_BYTES))
+        return [Chunk(at, len(low[at : at + CHUNK]), sum(low[at : at + CHUNK])) for at in range(0, len(low), CHUNK)]
 
     async def place(self, id: str, item: str) -> int:
         return await self.ask(lambda db: listing.place_of(db, id, item))
@@ -147,7 +164,8 @@ class Pages:
         original = readable_text(item.data) if item.data else row.text
         user = _UNSEEN if row.kind == "summary" else _side(original, "full", "", limit)
         model = await self._model_side(item, original, served, limit)
-        return RowShown(number, row.id, row.kind, row.role, row.created_at, user, model)
+        is_short = len(item.data or b"") <= SHORT_BYTES
+        return RowShown(number, row.id, row.kind, row.role, row.created_at, user, model, is_short)
 
     async def _model_side(self, item: StoredItem, original: str, served: _Served, limit: int) -> Side:
         entry = served.entries.get(item.row.id)
@@ -166,6 +184,13 @@ class Pages:
 
     async def window(self, id: str) -> Manifest | None:
         return await self._store.window(id)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    start: int
+    rows: int
+    low: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,15 @@
 (() => {
   "use strict";
   const rows = document.getElementById("rows");
-  const rowHeight = () => parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row")) *
+  const height = (name) => parseFloat(getComputedStyle(document.documentElement).getPropertyValue(name)) *
     parseFloat(getComputedStyle(document.documentElement).fontSize);
 
   // A chunk has its final height before it has its rows, so nothing ever moves.
   const chunks = rows ? [...rows.querySelectorAll(".chunk")] : [];
-  const reserve = () => { const height = rowHeight(); chunks.forEach((chunk) => { chunk.style.minHeight = `${chunk.dataset.n * height}px`; }); };
+  const reserve = () => {
+    const whole = height("--row"), low = height("--low");
+    chunks.forEach(({ dataset, style }) => { style.minHeight = `${(dataset.n - dataset.low) * whole + dataset.low * low}px`; });
+  };
   const loading = new Map();
   const load = async (chunk) => {
     if (chunk.dataset.loaded) { await loading.get(chunk); return; }
@@ -88,12 +91,17 @@
       const ctx = u.ctx, { left, top: t, width, height } = u.bbox;
       ctx.save();
       ctx.font = `${11 * devicePixelRatio}px system-ui`;
-      lines.forEach(([name, value], place) => {
+      const drawn = []; // labels of lines that lie close stand beside each other
+      lines.forEach(([name, value]) => {
         const y = u.valToPos(value, "y", true);
         ctx.strokeStyle = ctx.fillStyle = name === "cliff" ? "#dc2626" : css("--dim");
         ctx.setLineDash([6, 4]);
         ctx.beginPath(); ctx.moveTo(left, y); ctx.lineTo(left + width, y); ctx.stroke();
-        ctx.fillText(`${name.replaceAll("_", " ")} ${value.toLocaleString("en")}`, left + (6 + place * 120) * devicePixelRatio, y - 4);
+        const label = `${name.replaceAll("_", " ")} ${value.toLocaleString("en")}`;
+        const near = drawn.filter((one) => Math.abs(one.y - y) < 14 * devicePixelRatio).map((one) => one.end);
+        const x = Math.max(left, ...near) + 8 * devicePixelRatio;
+        ctx.fillText(label, x, y - 4);
+        drawn.push({ y, end: x + ctx.measureText(label).width });
       });
       const upright = (places, colour, letter) => places.forEach((x) => {
         const at = u.valToPos(x, "x", true);

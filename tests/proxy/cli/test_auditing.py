@@ -47,8 +47,11 @@ def test_round_trip(db: Path, tmp_path: Path) -> None:
     verdict = run("verify", db)
     assert verdict.startswith("ok: 3 chains")
     heads = verdict.split()[-1]
-    assert run("verify", out, "--heads", heads).startswith("ok: 3 chains")
-    assert "rows in" in run("import", out, "--db", new)
+    key = db.with_suffix(".secret")
+    assert run("verify", out, "--heads", heads, "--key", key).startswith("ok: 3 chains")
+    assert "signatures were not checked" in run("verify", out)
+    assert "rows in" in run("import", out, "--db", new, "--key", key)
+    assert new.with_suffix(".secret").read_bytes() == key.read_bytes()
     assert run("verify", "--db", new, "--heads", heads).startswith("ok: 3 chains")
     window = json.loads(run("window", ids(db)[0], "--db", db, "--json"))["id"]
     assert run("window", window, "--db", db, "--render") == run("window", window, "--db", new, "--render")

@@ -74,7 +74,7 @@ async def test_file_and_folder_are_private(tmp_path: Path) -> None:
         await store.aclose()
     finally:
         os.umask(old)
-    assert modes == {"ctx.db": 0o600, "ctx.db-wal": 0o600, "ctx.db-shm": 0o600}
+    assert modes == dict.fromkeys(("ctx.db", "ctx.db-wal", "ctx.db-shm", "ctx.secret"), 0o600)
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 

@@ -230,5 +230,5 @@ async def test_pages_without_a_store() -> None:
     from proxy.store.null import NullStore
 
     with pytest.raises(StoreError, match="no store"):
-        await Pages(NullStore(), None).count("c")
+        await Pages(NullStore(), None).chunks("c")
     assert newest_branch([]) is None and CHUNK > 10
