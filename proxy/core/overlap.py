@@ -6,7 +6,7 @@ Line numbers that a reader put before the lines (`cat -n`, editors) do not count
 from __future__ import annotations
 
 import re
-from collections import deque
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -23,6 +23,8 @@ TELLING_CHARS = 4
 """Shorter lines (blank ones, brackets) stand everywhere: a run may hold them, never begin with them."""
 
 _HIDDEN = -1
+_LINE_BITS = 20
+_LINE_MASK = (1 << _LINE_BITS) - 1
 _NUMBER = re.compile(r"^\s*(\d{1,7})(?:[:\u2192\t-]| ?\| ?|  )")
 
 
@@ -63,33 +65,51 @@ def read_lines(text: str) -> Lines:
 
 
 def _key(line: str) -> int:
-    return int.from_bytes(blake2b(line.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+    return int.from_bytes(blake2b(line.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big", signed=True)
 
 
 class LineIndex:
-    """Knows every line of the items given to it, in the order in which they came."""
+    """Knows every line of the items given to it, in the order in which they came.
+
+    Most lines stand in one place and there are very many, so a place is one number, the item's ordinal
+    and the line in it, and only a line with several has a tuple of them.
+    """
 
     def __init__(self) -> None:
-        self._places: dict[int, deque[tuple[str, int]]] = {}
-        self._keys: dict[str, tuple[int, ...]] = {}
+        self._places: dict[int, int | tuple[int, ...]] = {}
+        self._items: dict[int, tuple[str, array[int]]] = {}  # by ordinal: id, and the keys of the lines it shows
+        self._count = 0
         self._lines = 0
 
     def add(self, item: str, lines: Lines, parts: Sequence[range] | None = None) -> None:
         """Index an item's lines; only those in `parts` when given, for an item that shows no others itself."""
         shown = range(min(len(lines.keys), MAX_LINES))
-        keys = [_HIDDEN] * len(shown)
+        keys = array("q", [_HIDDEN]) * len(shown)
+        self._count += 1
         for part in parts if parts is not None else (shown,):
             for at in part:
                 if at not in shown:
                     break
-                keys[at] = lines.keys[at]
+                key = keys[at] = lines.keys[at]
                 if lines.is_telling[at]:
-                    self._places.setdefault(keys[at], deque(maxlen=PLACES_TRIED)).append((item, at))
-        self._keys[item] = tuple(keys)
+                    place = self._count << _LINE_BITS | at
+                    known = self._places.get(key)
+                    self._places[key] = place if known is None else (*_all(known), place)[-PLACES_TRIED:]
+        self._items[self._count] = (item, keys)
         self._lines += len(keys)
-        while self._lines > INDEXED_LINES and len(self._keys) > 1:
-            oldest = next(iter(self._keys))
-            self._lines -= len(self._keys.pop(oldest))
+        while self._lines > INDEXED_LINES and len(self._items) > 1:
+            self._forget(next(iter(self._items)))
+
+    def _forget(self, ordinal: int) -> None:
+        _, keys = self._items.pop(ordinal)
+        self._lines -= len(keys)
+        for key in set(keys):
+            known = self._places.get(key)
+            left = tuple(place for place in _all(known) if place >> _LINE_BITS != ordinal) if known is not None else ()
+            if not left:
+                self._places.pop(key, None)
+            else:
+                self._places[key] = left[0] if len(left) == 1 else left
 
     def runs(self, lines: Lines, *, but: str = "") -> list[Run]:
         """Maximal runs of at least three lines that stand in one indexed item, in order, from the first line on.
@@ -113,9 +133,9 @@ class LineIndex:
         if not is_telling[start]:
             return None
         best: Run | None = None
-        for item, at in reversed(self._places.get(keys[start], ())):
-            other = self._keys.get(item)
-            if other is None or item == but:
+        for place in reversed(_all(self._places.get(keys[start], ()))):
+            (item, other), at = self._items[place >> _LINE_BITS], place & _LINE_MASK
+            if item == but:
                 continue
             length = 1
             while (
@@ -127,3 +147,7 @@ class LineIndex:
             if length >= MIN_LINES and (best is None or length > best.stop - best.start):
                 best = Run(start, start + length, item, at)
         return best
+
+
+def _all(places: int | tuple[int, ...]) -> tuple[int, ...]:
+    return (places,) if isinstance(places, int) else places

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,3 +91,27 @@ def test_what_a_run_says_is_true(lines: list[str], data: st.DataObject) -> None:
     for run in index_of(a="\n".join(lines)).runs(read_lines("\n".join(other))):
         assert other[run.start : run.stop] == lines[run.at : run.at + run.stop - run.start]
         assert run.stop - run.start >= overlap.MIN_LINES
+
+
+def test_memory_is_a_small_multiple_of_the_text_and_bounded() -> None:
+    """A line costs its key and its place; what leaves the index leaves all of it."""
+    index = LineIndex()
+    texts = ["\n".join(f"{item:04} gauge {n} at the outer mole" for n in range(2_000)) for item in range(10)]
+    tracemalloc.start()
+    try:
+        for item, text in enumerate(texts):
+            index.add(f"i{item}", read_lines(text))
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held < 9 * sum(map(len, texts))
+
+
+def test_the_oldest_items_leave_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "INDEXED_LINES", 80)
+    index = index_of(old=CODE, new=CODE.replace("level", "depth"), newer=CODE.replace("level", "height"))
+    assert index.runs(read_lines(CODE)) == []
+    assert [run.item for run in index.runs(read_lines(CODE.replace("level", "height")))] == ["newer"]
+    index.add("again", read_lines(CODE.replace("level", "height")))
+    index.add("last", read_lines("\n".join(f"quay {n}" for n in range(79))))
+    assert len(index._places) == 79
