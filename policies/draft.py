@@ -28,10 +28,11 @@ class Draft:
 
     def __init__(self, situation: Situation) -> None:
         self.situation = situation
-        self.forms, self._is_as_held = _held_forms(situation)
+        self.forms, self._is_as_held = _held_forms(situation, self._at if situation.held else {})
         self._held = tuple(self.forms)
         self._costs = _costs(situation.candidates, self.forms)
         self._sum = self._sum_held = sum(self._costs)
+        self._digest: int | None = None  # its tokens, until a form changes
         self._reasons: dict[int, str] = {}
         self.edge = last_exchange(situation.candidates)
         self.keep: dict[int, tuple[int, ...]] = {
@@ -82,16 +83,29 @@ class Draft:
     @property
     def digest_tokens(self) -> int:
         """Tokens of the digest: the standing one while the fold is as it was, else what a new one may take."""
-        if Form.FOLDED not in self.forms:
+        if self._digest is None:
+            self._digest = self._count_digest()
+        return self._digest
+
+    def _count_digest(self) -> int:
+        forms, folded = self.forms, Form.FOLDED
+        if folded not in forms:
             return 0
-        folded = [index for index, form in enumerate(self.forms) if form is Form.FOLDED]
-        is_standing = self.situation.digest_tokens and all(self._held[index] is Form.FOLDED for index in folded)
-        return self.situation.digest_tokens if is_standing else digest_allowance(self.folded_calls)
+        if self.situation.digest_tokens:
+            held = self._held
+            if all(held[index] is folded for index, form in enumerate(forms) if form is folded):
+                return self.situation.digest_tokens
+        return digest_allowance(self.folded_calls)
 
     @property
     def tokens(self) -> int:
         """Tokens of the whole window as it stands now."""
         return self._sum + self.digest_tokens
+
+    @property
+    def is_refolded(self) -> bool:
+        """Was anything folded that was not before?"""
+        return any(self.forms[index] is Form.FOLDED for index in self.changed())
 
     def changed(self) -> list[int]:
         """Indices of the items whose form differs from the held one."""
@@ -106,7 +120,7 @@ class Draft:
         cost = candidate.costs[form]
         if form is Form.EXCERPT and not self._bases_stand(candidate):
             return False
-        if self._deltas and form < Form.EXCERPT and not self._may_leave(index):
+        if self._deltas and not _shows_lines(candidate, form) and not self._may_leave(index):
             return False
         return form < self.forms[index] and cost != NOT_OFFERED and cost < self.cost(index)
 
@@ -115,10 +129,11 @@ class Draft:
         cost = max(0, self.candidates[index].costs[form])
         self._sum += cost - self._costs[index]
         self.forms[index], self._costs[index] = form, cost
+        self._digest = None
         self._reasons[index] = reason
         if form is Form.EXCERPT:
             self._refer(index)
-        elif form is not Form.FULL:
+        if not _shows_lines(self.candidates[index], form):
             for delta in self.deltas_on(index):
                 self.lower(delta, Form.STUB, f"referred to {self.candidates[index].id}, which left")
 
@@ -165,15 +180,12 @@ class Draft:
         """Back to the held forms: what was tried is not worth it."""
         self.forms = list(self._held)
         self._costs, self._sum = _costs(self.candidates, self.forms), self._sum_held
+        self._digest = None
         self._reasons = {}
 
     def groups(self) -> list[range]:
         """Index ranges of the groups, in order."""
         return self._groups
-
-    def holds_user(self, group: range) -> bool:
-        """Is a user message in it?"""
-        return self._is_user.find(1, group.start, group.stop) >= 0
 
     def can_fold(self, group: range) -> bool:
         """Is the whole group behind us, seen, unpinned and not folded yet?"""
@@ -184,6 +196,26 @@ class Draft:
         if self._deltas and not all(self._may_leave(index) for index in group):
             return False
         return max(self.forms[group.start : group.stop]) > Form.FOLDED
+
+    def foldable_before(self, stop: int) -> list[range]:
+        """The groups that end by `stop`, hold no user message and can be folded."""
+        user, stuck, forms = self._is_user, self._is_stuck, self.forms
+        stop = min(stop, self.edge)
+        found = []
+        for group in self._groups:
+            start, end = group.start, group.stop
+            if end > stop:
+                break
+            if user.find(1, start, end) < 0 and stuck.find(1, start, end) < 0 and max(forms[start:end]) > Form.FOLDED:
+                found.append(group)
+        if self._deltas:
+            found = [group for group in found if all(self._may_leave(index) for index in group)]
+        return found
+
+    def cost_of(self, groups: Sequence[range]) -> int:
+        """Tokens of these groups in their present forms."""
+        costs = self._costs
+        return sum([sum(costs[group.start : group.stop]) for group in groups])
 
     def fold(self, group: range, reason: str) -> None:
         for index in reversed(group):  # a delta before its base
@@ -257,7 +289,8 @@ def group_ranges(candidates: Sequence[Candidate]) -> list[range]:
 
 
 def _costs(candidates: Sequence[Candidate], forms: Sequence[Form]) -> list[int]:
-    return [max(0, candidate.costs[form]) for candidate, form in zip(candidates, forms, strict=True)]
+    costs = [candidate.costs[form] for candidate, form in zip(candidates, forms, strict=True)]
+    return costs if not costs or min(costs) >= 0 else [max(0, cost) for cost in costs]
 
 
 def _shows_lines(candidate: Candidate, form: Form) -> bool:
@@ -273,13 +306,12 @@ def _standing_reason(candidate: Candidate, form: Form) -> str:
     return "" if candidate.is_seen else "new"
 
 
-def _held_forms(situation: Situation) -> tuple[list[Form], bool]:
+def _held_forms(situation: Situation, at: Mapping[str, int]) -> tuple[list[Form], bool]:
     """The previous forms, as far as the contract still allows them, and whether it allows them all."""
     candidates = situation.candidates
     forms = [Form.FULL] * len(candidates)
     if not situation.held:
         return forms, True
-    at = {candidate.id: candidate.index for candidate in candidates}
     reduced = sorted([at[item] for item, form in situation.held.items() if item in at and form is not Form.FULL])
     dropped = 0
     for index in reduced:

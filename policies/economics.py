@@ -24,8 +24,9 @@ class EconomicsOptions:
     a fold, in units of its break. `last_use`: calls for which a group named by an action stays.
     `tail_calls`, `tail_tokens`, `tail_min_calls`: what a fold by rent leaves alone. `min_fold`:
     least tokens worth a fold. `prudence`: a fold must be earned within the calls so far, divided by
-    this: a run may end at any call. `small`: windows below this are left alone, but for excerpts
-    in a run that grows by `fast_growth` tokens a call and more. `keep_share`,
+    this: a run may end at any call. `break_share`: its break may cost at most this share of what the
+    run has cost without it, so that no run gets dearer by more. `small`: windows below this are left
+    alone, but for excerpts in a run that grows by `fast_growth` tokens a call and more. `keep_share`,
     `keep_limit`: of what is folded, the lines most likely needed again stay word for word, in so much.
 
     Of results that were seen once: `deltas`: lines that stand above are not repeated.
@@ -43,6 +44,7 @@ class EconomicsOptions:
     tail_min_calls: int = 3
     min_fold: int = 2_000
     prudence: float = 8.0
+    break_share: float = 0.06
     small: int = 10_000
     fast_growth: int = 1_000
     keep_share: float = 0.02
@@ -109,6 +111,15 @@ def is_rent_due(paid: float, behind: float, prices: Prices, options: EconomicsOp
 def is_soon_earned(removed: float, behind: float, calls: int, prices: Prices, options: EconomicsOptions) -> bool:
     """Will the break be earned within a small part of the calls so far?"""
     return options.prudence * calls_to_break_even(removed, behind, prices) <= calls
+
+
+def is_break_small(behind: float, tokens: float, calls: int, prices: Prices, options: EconomicsOptions) -> bool:
+    """Is the break a small part of the bill so far, were the call after it the last? `tokens` is the list in full.
+
+    A list that grew evenly was written once and read, half grown on average, at every call.
+    """
+    so_far = prices.write * tokens + prices.cached * tokens * calls / 2
+    return break_cost(behind, prices) <= options.break_share * so_far
 
 
 def is_shorter_worth(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from policies.ageing import WordIndex, groups_in_use
 from policies.draft import Draft, digest_allowance
 from policies.economics import (
     EconomicsOptions,
     decision_prices,
+    is_break_small,
     is_rent_due,
     is_soon_earned,
     rent,
@@ -15,6 +18,8 @@ from policies.filling import Filler
 from policies.ledger import Ledger, newest_call
 from policies.model import Form
 from policies.outputs import error_segments
+
+READ_CHARS = 1_200_000
 
 
 def foldable_groups(draft: Draft, options: EconomicsOptions, index: WordIndex) -> list[range]:
@@ -66,8 +71,11 @@ def fold_when_due(
     end = draft.situation.cached_end
     behind = digest + draft.cost_of([range(first, end)]) - sum([draft.cost(i) for i in going if i < end])
     is_free = first >= end and foldable >= options.min_fold
-    is_due = is_rent_due(paid, behind, prices, options) and is_soon_earned(
-        foldable, behind, newest_call(draft), prices, options
+    newest = newest_call(draft)
+    is_due = (
+        is_rent_due(paid, behind, prices, options)
+        and is_soon_earned(foldable, behind, newest, prices, options)
+        and is_break_small(behind, sum([c.costs[Form.FULL] for c in candidates]), newest, prices, options)
     )
     if not is_free and not (is_due and foldable >= options.min_fold):
         return "", paid
@@ -83,10 +91,28 @@ def keep_room(tokens: int, options: EconomicsOptions) -> int:
     return min(options.keep_limit, int(options.keep_share * tokens))
 
 
+def weighed_from(draft: Draft) -> int:
+    """Index from which the list is weighed for lines to keep."""
+    chars = 0
+    for candidate in reversed(draft.candidates):
+        chars += len(candidate.text)
+        if chars > READ_CHARS:
+            return candidate.index + 1
+    return 0
+
+
 def keep_best(draft: Draft, room: int, filler: Filler) -> None:
-    """Keep the lines of all folded items that are most likely needed again, in so much room, and reported errors."""
+    """Keep the lines of all folded items that are most likely needed again, in so much room, and reported errors.
+
+    Only the newest `READ_CHARS` of the list are weighed: what has to be read after a restart stays bounded.
+    """
     folded = [i for i, form in enumerate(draft.forms) if form is Form.FOLDED]
-    keep = dict(filler.fill(draft.situation, folded, room).keep)
+    start = weighed_from(draft)
+    situation = draft.situation
+    if start:
+        situation = replace(situation, candidates=situation.candidates[start:])
+    filling = filler.fill(situation, [i - start for i in folded if i >= start], room)
+    keep = {i + start: kept for i, kept in filling.keep.items()}
     for i in folded:
         if draft.candidates[i].kind == "tool_result" and (errors := error_segments(draft.candidates[i])):
             keep[i] = tuple(sorted({*keep.get(i, ()), *errors}))

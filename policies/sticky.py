@@ -15,7 +15,7 @@ from policies.economics import EconomicsOptions
 from policies.filling import Filler
 from policies.ledger import Ledger
 from policies.model import Form, Pressure, Selection, Situation
-from policies.money import fold_when_due
+from policies.money import fold_when_due, keep_best, keep_room
 from policies.scoring import Weights
 from policies.tail import shorten_tail
 
@@ -95,12 +95,16 @@ class Sticky:
         if before - gain <= pressure.target:
             mask(draft, batch, f"old result, {pressure.kind}")
             return f"{pressure.kind}: masked {len(batch)} results, {before:,} tokens to {draft.tokens:,}"
-        fold_to(draft, pressure.target, f"before the tail, {pressure.kind}", self.options.min_tail, batch)
+        room = min(self.options.keep_limit, pressure.target // 25) if self.options.economics else 0
+        fold_to(draft, pressure.target - room, f"before the tail, {pressure.kind}", self.options.min_tail, batch)
         # Where the target is out of reach, shaving off a little at every call would break the cache at every call.
         least = 1 if pressure.kind == "overflow" else self.options.min_batch
         if draft.tokens > pressure.target and before - draft.tokens < least:
             draft.reset()
             return ""
+        if room and draft.is_refolded:
+            folded = sum([c.tokens for c in draft.candidates if draft.forms[c.index] is Form.FOLDED])
+            keep_best(draft, min(room, keep_room(folded, self.options)), self._filler)
         return f"{pressure.kind}: {what_was_done(draft)}, {before:,} tokens to {draft.tokens:,}"
 
 
@@ -111,9 +115,9 @@ def what_was_done(draft: Draft) -> str:
         is_folded = draft.forms[index] is Form.FOLDED
         folded += is_folded and draft.candidates[index].kind == "assistant"
         masked += not is_folded
-    words = [f"folded {folded:,} calls"] if folded else []
+    words = [f"folded {folded:,} {'call' if folded == 1 else 'calls'}"] if folded else []
     if masked:
-        words.append(f"masked {masked:,} results")
+        words.append(f"masked {masked:,} {'result' if masked == 1 else 'results'}")
     return ", ".join(words) or "folded"
 
 

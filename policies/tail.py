@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policies.draft import Draft
-from policies.economics import EconomicsOptions, decision_prices, is_shorter_worth
+from policies.economics import EconomicsOptions, calls_to_break_even, decision_prices, is_shorter_worth
 from policies.ledger import Ledger, newest_call
 from policies.model import Candidate, Form
 from policies.outputs import need_probability, output_kind
@@ -47,20 +47,23 @@ def _shorten(draft: Draft, candidate: Candidate, calls: int, window: int, option
 
     def is_worth(form: Form, risk: float) -> bool:
         removed = tokens - costs[form]
+        if window < options.small and calls_to_break_even(removed, costs[form], prices) > calls:
+            return False  # what is left of it is written once more: a short run may end before that has paid
         return risk == 0 or is_shorter_worth(removed, risk, tokens, calls, window, prices, options)
 
-    is_masked = not candidate.is_failed and odds <= options.tail_masks and draft.may_lower(index, Form.STUB)
-    if is_masked and is_worth(Form.STUB, odds):
+    is_base = bool(draft.deltas_on(index))  # a delta that says less would take what refers to it along
+    is_rare = odds <= options.tail_masks and not candidate.is_failed
+    if is_rare and not is_base and draft.may_lower(index, Form.STUB) and is_worth(Form.STUB, odds):
         draft.lower(index, Form.STUB, f"{kind} output, needed again in {odds:.0%}")
         return "stub"
     if not draft.may_lower(index, Form.EXCERPT):
         return ""
     if candidate.excerpt == "delta":
-        if not options.deltas:
+        if not options.deltas or not is_worth(Form.EXCERPT, 0):
             return ""
         draft.lower(index, Form.EXCERPT, f"repeats {tokens - costs[Form.EXCERPT]:,} tokens that stand above")
         return "delta"
-    is_large = options.excerpts and tokens >= options.excerpt_from and kind not in ("read", "copy")
+    is_large = not is_base and options.excerpts and tokens >= options.excerpt_from and kind not in ("read", "copy")
     if not is_large or not is_worth(Form.EXCERPT, options.excerpt_gate * odds):
         return ""
     draft.lower(index, Form.EXCERPT, f"large {kind} output, seen once")

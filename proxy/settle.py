@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from proxy.background import RUNNING
 from proxy.core.branches import LastOutcome, finish
+from proxy.core.caching import is_break
 from proxy.core.grouping import groups
 from proxy.core.hidden import anchored
 from proxy.core.identity import emitted, item_ids
@@ -59,6 +60,7 @@ def settle(
     is_ok = end.outcome == "ok"
     outcome = "incomplete" if is_ok and not reply.is_complete else end.outcome
     usage = reply.usage or _estimated(turn, reply, is_ok)
+    breaks = _breaks(turn, window)
     batches: list[Batch] = []
     if live.is_lost:
         window, again = lost_rows(turn, tenant, window)
@@ -96,7 +98,7 @@ def settle(
         reply.finish,
         cost(usage, turn.limits.facts),
         _direct(turn, usage),
-        int(window.first_change >= 0 and bool(window.reason)),
+        breaks,
         tuple(items),
     )
     batches.append(
@@ -116,16 +118,21 @@ def settle_round(turn: Turn, end: End, reply: Reply, window: WindowRow, tenant: 
     """A round that another one follows: a call of its own for the bill, and no step of the conversation."""
     live = turn.live
     usage = reply.usage or _estimated(turn, reply, True)
+    breaks = _breaks(turn, window)
     batches: list[Batch] = []
     if live.is_lost:
         window, again = lost_rows(turn, tenant, window)
         batches.append(again)
     batches += (accept(turn, window), _remember_usage(turn, usage, models))
     price = cost(usage, turn.limits.facts)
-    is_break = int(window.first_change >= 0 and bool(window.reason))
     # Without us there would have been one call: the last one stands for it.
-    row = _outcome_row(turn.exchange, end, usage, "tool_calls", price, None if price is None else 0.0, is_break, ())
+    row = _outcome_row(turn.exchange, end, usage, "tool_calls", price, None if price is None else 0.0, breaks, ())
     return merge(*batches, Batch(outcomes=(row,), branches=(live.row(tenant),)))
+
+
+def _breaks(turn: Turn, window: WindowRow) -> int:
+    """1 where we made the provider read anew what it had read from its cache before."""
+    return int(bool(window.reason) and is_break(window.first_change, turn.live.state.carried))
 
 
 def _hide(turn: Turn, rounds: Sequence[Rounded], items: Sequence[str]) -> Batch:

@@ -1,4 +1,9 @@
-"""What of a request the provider's prompt cache cannot have any more: there a rewrite costs nothing. Pure."""
+"""What the provider's prompt cache has of a request, as far as our own rows tell. Pure.
+
+A *break* is a request that loses tokens which the request before had read from the cache. One that loses
+only what the request before sent for the first time is a *tail change*: written once, never read. Every
+place that counts breaks counts these: outcomes and what sums them up, the demonstration, the benches.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,14 @@ from collections.abc import Collection, Sequence
 
 from proxy.core.records import Entry
 from proxy.core.window import Plan
+
+
+def is_break(first_change: int, carried: int) -> bool:
+    """Is a window that first differs from the last one at entry `first_change` (-1: nowhere) a break?
+
+    `carried` counts the leading entries of the last window that the one before it had as well.
+    """
+    return 0 <= first_change < carried
 
 
 def client_break(

@@ -48,10 +48,11 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How much of a prompt came from the cache. A break is a prompt that does not just add to the one before."""
+    """How much of a prompt came from the cache, and what became of the prompt before (see `core.caching`)."""
 
     cached: int
     is_break: bool
+    is_tail_change: bool = False
 
 
 @dataclass(slots=True)
@@ -59,6 +60,7 @@ class PromptCache:
     """Recent prompts of one key. A prompt is read from cache up to its longest common prefix with any of them."""
 
     memory: int = 6
+    _read: int = 0  # tokens that the last prompt shared with the one before it
     _recent: deque[tuple[Segment, ...]] = field(default_factory=deque)
 
     def match(self, prompt: Sequence[Segment]) -> Match:
@@ -66,11 +68,14 @@ class PromptCache:
         shared = [common_tokens(prompt, other) for other in self._recent]
         whole = max(shared, default=0)
         cached = whole // CACHE_STEP * CACHE_STEP if whole >= CACHE_LEAST else 0
-        is_break = bool(shared) and shared[-1] < sum(segment.tokens for segment in self._recent[-1])
+        kept = shared[-1] if shared else 0
+        is_break = kept < self._read
+        is_changed = bool(shared) and kept < sum(segment.tokens for segment in self._recent[-1])
+        self._read = kept
         self._recent.append(tuple(prompt))
         while len(self._recent) > self.memory:
             self._recent.popleft()
-        return Match(cached, is_break)
+        return Match(cached, is_break, is_changed and not is_break)
 
 
 def common_tokens(one: Sequence[Segment], other: Sequence[Segment]) -> int:

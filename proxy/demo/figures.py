@@ -39,6 +39,7 @@ class Arm:
     bill: float
     above_cliff: int
     breaks: int
+    tail_changes: int
     peak: int
 
 
@@ -94,5 +95,6 @@ def sum_up(served: Sequence[Served], errors: int) -> Arm:
         bill=round(sum(entry.cost for entry in paid), 6),
         above_cliff=sum(entry.is_above_cliff for entry in paid),
         breaks=sum(entry.is_break for entry in paid),
+        tail_changes=sum(entry.is_tail_change for entry in paid),
         peak=max((entry.usage.input for entry in paid), default=0),
     )

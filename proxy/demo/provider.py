@@ -51,6 +51,7 @@ class Served:
     messages: int
     body: bytes
     is_break: bool = False
+    is_tail_change: bool = False
     is_above_cliff: bool = False
     refusal: str = ""
 
@@ -157,6 +158,7 @@ class Provider:
                 len(request["messages"]),
                 body,
                 is_break=match.is_break,
+                is_tail_change=match.is_tail_change,
                 is_above_cliff=self.rates.cliff is not None and tokens > self.rates.cliff,
             )
         )

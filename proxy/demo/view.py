@@ -109,6 +109,7 @@ def show_totals(console: Console, figures: Figures) -> None:
     table.add_row("largest request", f"{direct.peak:,}", f"{through.peak:,}")
     table.add_row("calls above the cliff", f"{direct.above_cliff} of {direct.calls}", f"{through.above_cliff}")
     table.add_row("cache breaks", str(direct.breaks), str(through.breaks))
+    table.add_row("changes of what was sent once", str(direct.tail_changes), str(through.tail_changes))
     table.add_row("refused for length", str(figures.direct_refusals), f"{through.errors} ({figures.recovered} unseen)")
     console.print(table)
     say = [

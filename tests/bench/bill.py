@@ -77,8 +77,13 @@ def suites(traces: Path) -> dict[str, list[Session]]:
             found.setdefault(NOT_CODING.get(path.stem.split("-")[0], "coding"), []).append(session)
     if not found:
         found["coding"] = [coding_run(seed, calls) for calls, seed in ((12, 1), (40, 1), (40, 2), (100, 1), (250, 1))]
-    found["large outputs"] = [demo(make_session(seed, field_shape())) for seed in FIELD_SEEDS]
+    found["large outputs"] = [large_outputs(seed) for seed in FIELD_SEEDS]
     return found
+
+
+def large_outputs(seed: int) -> Session:
+    """The session of the field bench."""
+    return demo(make_session(seed, field_shape()), f"large outputs, seed {seed}")
 
 
 def group_of(name: str) -> str:
@@ -177,7 +182,7 @@ class Figures:
         return max(zip(self.ratios, self.sessions, strict=True), key=lambda pair: pair[0])[1].name
 
     def row(self) -> str:
-        """Total, mean, worst; mean by size; needs of all, mean of runs, steps with all met; breaks, changes, expands."""
+        """The figures that `HEADER` names."""
         cells = [f"{self.total:.3f} {mean(self.ratios):.3f} {max(self.ratios):.3f} "]
         cells += [f"{mean(found):6.3f}" if (found := self.band(name)) else "     -" for name in BANDS]
         runs = mean([found.met / found.needs for found in self.bills if found.needs])

@@ -53,6 +53,7 @@ class ArmResult:
     cached: int
     peak: int
     breaks: int
+    tail_changes: int
     errors_visible: int
     p50_ms: float
     bill: Mapping[str, float] = field(default_factory=dict)
@@ -91,6 +92,7 @@ def summarise(arm: str, reports: Sequence[CallReport], times: Sequence[float], s
         cached=sum(entry.usage.cached for entry in paid),
         peak=max((entry.usage.input for entry in paid), default=0),
         breaks=sum(entry.is_break for entry in paid),
+        tail_changes=sum(entry.is_tail_change for entry in paid),
         errors_visible=sum(error in last for error in session.errors),
         p50_ms=round(statistics.median(times) * 1000, 1) if times else 0.0,
         bill=bill(1.0),
@@ -157,7 +159,18 @@ def run_all(
 def show(console: Console, title: str, results: Sequence[ArmResult]) -> None:
     direct = results[0]
     table = Table(title=title, title_justify="left")
-    names = ("arm", "calls ok", "errors", "invalid", "bytes saved", "tokens saved", "peak", "breaks", "cache hit")
+    names = (
+        "arm",
+        "calls ok",
+        "errors",
+        "invalid",
+        "bytes saved",
+        "tokens saved",
+        "peak",
+        "breaks",
+        "tail",
+        "cache hit",
+    )
     for name in (*names, *(f"bill {share}" for share in CACHED), "0.1, w 1.25", "ERROR seen", "p50 ms"):
         table.add_column(name, justify="right" if name != "arm" else "left")
     for result in results:
@@ -170,6 +183,7 @@ def show(console: Console, title: str, results: Sequence[ArmResult]) -> None:
             f"{1 - result.input / direct.input:.1%}",
             f"{result.peak:,}",
             str(result.breaks),
+            str(result.tail_changes),
             f"{result.cache_hit:.1%}",
             *(f"{result.bill[str(share)] / direct.bill[str(share)]:.3f}" for share in CACHED),
             f"{result.bill_written['0.1'] / direct.bill_written['0.1']:.3f}",

@@ -307,9 +307,9 @@ def recorded(path: Path, labels: Path | None = None) -> Session:
     return build.session()
 
 
-def demo(made: DemoSession) -> Session:
+def demo(made: DemoSession, name: str = "demo") -> Session:
     """A session of the demonstration: large outputs, some of them logs with one ERROR line."""
-    build = Builder("demo")
+    build = Builder(name)
     build.system(f"{made.system}\n{made.tools}")
     for turn in made.turns:
         build.user(turn.ask)

@@ -7,14 +7,12 @@ import pytest
 from policies.model import Prices
 from policies.passthrough import Passthrough
 from policies.sticky import Sticky, StickyOptions
-from proxy.demo.session import make_session
-from tests.bench.bill import ARMS, PRICES, TRACES, Bills, Figures, mean, suites
-from tests.bench.field_session import field_shape
-from tests.policies.sessions import Builder, Session, big_outputs, coding_run, demo
+from tests.bench.bill import ARMS, PRICES, TRACES, Bills, Figures, large_outputs, mean, suites
+from tests.policies.sessions import Builder, Session, big_outputs, coding_run
 from tests.policies.simulate import Bill, simulate
 
 BIG = [big_outputs(seed) for seed in (7, 8, 9)]
-FIELD = [demo(make_session(seed, field_shape())) for seed in (7, 1)]
+FIELD = [large_outputs(seed) for seed in (7, 1)]
 RUNS = [coding_run(seed, calls) for calls, seed in ((40, 1), (40, 2), (100, 1), (160, 1))]
 SHORT = [coding_run(seed, 12) for seed in (1, 2, 3)]
 

@@ -78,7 +78,20 @@ def test_a_young_run_does_not_fold_for_a_gain_that_comes_late() -> None:
     heavy_tail = [*LONG[:56], *(replace(c, costs=(0, 0, 40, -1, -1, 10_000)) for c in LONG[56:62])]
     young = make_situation(heavy_tail)
     assert due(young, Ledger(rent=1_000_000))[1] == ""
-    assert due(young, Ledger(rent=1_000_000), replace(OPTIONS, prudence=0.0))[1] != ""
+    assert due(young, Ledger(rent=1_000_000), replace(OPTIONS, prudence=0.0, break_share=1.0))[1] != ""
+
+
+def test_no_fold_whose_break_is_a_large_part_of_the_bill_so_far() -> None:
+    patient = replace(OPTIONS, prudence=0.0)
+    heavy_tail = [*LONG[:56], *(replace(c, costs=(0, 0, 40, -1, -1, 10_000)) for c in LONG[56:62])]
+    assert due(make_situation(heavy_tail), Ledger(rent=1_000_000), patient)[1] == ""
+
+
+def test_behind_the_clients_own_change_a_fold_is_free() -> None:
+    draft, reason, rent = due(make_situation(LONG, free_from=2))
+    assert folded(draft) and "client's own change at 2" in reason and rent == 0
+    draft, reason, rent = due(make_situation(LONG, free_from=len(LONG) - 4))
+    assert not folded(draft) and reason == "" and rent > 0
 
 
 def test_where_cached_reads_are_free_no_fold_comes() -> None:

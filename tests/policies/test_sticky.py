@@ -159,7 +159,7 @@ def test_a_late_result_brings_its_folded_group_back_whole() -> None:
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_properties_on_any_situation(seed: int) -> None:
     situation = random_situation(seed)
     selection = Sticky(PLAIN).select(situation)
@@ -175,7 +175,7 @@ def test_properties_on_any_situation(seed: int) -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(0, 60_000), st.integers(0, 60_000))
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_a_larger_target_never_gives_a_window_that_misses_where_a_smaller_one_fits(
     seed: int, one: int, two: int
 ) -> None:
@@ -274,7 +274,7 @@ def test_the_reason_says_what_was_done_under_pressure() -> None:
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_the_default_gives_the_same_answer_again(seed: int) -> None:
     situation = random_situation(seed)
     selection = Sticky(DEFAULT).select(situation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policies.model import Form
-from proxy.core.caching import client_break
+from proxy.core.caching import client_break, is_break
 from proxy.core.records import Entry
 from proxy.core.window import EMPTY, Fold, Plan
 
@@ -12,6 +12,12 @@ SENT = ["s", "u", "a1", "r1", "a2", "r2"]
 
 def entries(*items: str) -> tuple[Entry, ...]:
     return tuple(Entry(item, int(Form.FULL), item.encode(), 10, "") for item in items)
+
+
+def test_what_was_sent_once_is_no_break() -> None:
+    assert not is_break(-1, 4)
+    assert is_break(0, 4) and is_break(3, 4)
+    assert not is_break(4, 4) and not is_break(6, 4)
 
 
 def test_a_list_that_only_grew_has_no_break() -> None:

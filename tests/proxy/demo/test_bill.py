@@ -44,9 +44,24 @@ def test_the_cache_needs_1024_tokens_and_goes_in_steps_of_128() -> None:
     assert match.cached == 1500 // 128 * 128 and not match.is_break
 
 
+def test_what_was_written_once_and_never_read_is_no_break() -> None:
+    cache = PromptCache()
+    start = [segment("a", 2000)]
+    cache.match(start)
+    grown = cache.match([*start, segment("long", 900)])
+    shortened = cache.match([*start, segment("cut", 100), segment("new", 50)])
+    again = cache.match([*start, segment("other", 100), segment("new", 50)])
+    assert not grown.is_break and not grown.is_tail_change
+    assert shortened.is_tail_change and not shortened.is_break
+    assert again.is_tail_change, "the cut text was sent once as well"
+    cache.match([*start, segment("other", 100), segment("new", 50), segment("newer", 50)])
+    assert cache.match([*start, segment("cut", 100)]).is_break
+
+
 def test_a_break_is_seen_and_older_prompts_are_forgotten() -> None:
     cache = PromptCache(memory=2)
     first = [segment("a", 2000)]
+    cache.match(first)
     cache.match(first)
     broken = cache.match([segment("b", 2000)])
     assert broken.is_break and broken.cached == 0

@@ -15,8 +15,8 @@ ROWS = (
 
 
 def make_figures(found: int = 9, errors: int = 0) -> Figures:
-    direct = Arm(20, 1, 100_000, 90_000, 500, 0.8, 7, 0, 30_000)
-    through = Arm(20, errors, 60_000, 50_000, 500, 0.4, 0, 2, 26_000)
+    direct = Arm(20, 1, 100_000, 90_000, 500, 0.8, 7, 0, 0, 30_000)
+    through = Arm(20, errors, 60_000, 50_000, 500, 0.4, 0, 2, 5, 26_000)
     kept = Kept(9, found, 10, 1, 4, 20, is_window_proven=True)
     return Figures(direct, through, kept, 1, 1, {"port": True, "rule": False}, 3.0)
 
