@@ -17,6 +17,8 @@ from proxy.store.base import Store
 log = structlog.get_logger()
 
 PIN, IMPORTANCE = "pin", "importance"
+EXPANDED = "expanded"
+"""How often the model came back for an item: written by the proxy itself, to be read and exported."""
 FRESH_S = 2.0
 """What was read is taken for true so long: the longest time until a mark that was set meanwhile counts."""
 WAIT_S = 1.0

@@ -9,8 +9,9 @@ from proxy.core.grouping import groups
 from proxy.core.hidden import Spoken, hidden_id
 from proxy.core.identity import item_ids, steps_of
 from proxy.core.model import Element
-from proxy.core.records import Batch, LinkRow
+from proxy.core.records import Batch, LinkRow, MarkRow
 from proxy.expander import Answer, Expander
+from proxy.marks import EXPANDED
 from proxy.recording import item_rows
 from proxy.turn import Turn, Turns, ahead_of
 from proxy.wire.base import ExpandReader, Round, WireFormat
@@ -72,11 +73,11 @@ class Rounds:
         result_ids = tuple(self._id(conversation) for _ in results)
         spoken = Spoken(said.elements, ids, tuple(results), result_ids, tuple(call.before for call in said.calls))
         made = Rounded(spoken, Batch(), tuple(answer.item for answer in answers if answer.item))
-        made = replace(made, rows=self._row_batch(turn, made, answers))
-        self.kept.append(made)
         state = turn.live.state
         for item in made.targets:  # what a model came back for weighs more from now on
             state.importance = {**state.importance, item: state.importance.get(item, 0.0) + 1.0}
+        made = replace(made, rows=self._row_batch(turn, made, answers))
+        self.kept.append(made)
         return made
 
     def _id(self, conversation: str) -> str:
@@ -100,7 +101,9 @@ class Rounds:
         )
         results = zip(made.spoken.result_ids, answers, strict=True)
         links = [LinkRow(conversation, item, answer.item, "cites") for item, answer in results if answer.item]
-        return Batch(bodies=bodies, items=rows, links=tuple(links))
+        counts = turn.live.state.importance
+        marks = [MarkRow(conversation, item, EXPANDED, f"{counts[item]:g}") for item in dict.fromkeys(made.targets)]
+        return Batch(bodies=bodies, items=rows, links=tuple(links), marks=tuple(marks))
 
     async def follow(self, turn: Turn, made: Rounded) -> Turn:
         """The turn of the next round, which goes out with what was answered."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from typing import Literal
 
@@ -15,10 +15,13 @@ from proxy.core.records import (
     FoldRow,
     ItemRow,
     Manifest,
+    MarkRow,
     StoredItem,
     SummaryCallRow,
 )
+from proxy.core.texts import clip
 from proxy.errors import NotFoundError, StoreError
+from proxy.marks import EXPANDED, IMPORTANCE
 from proxy.store.base import Store
 from proxy.wire.readable import readable_text
 
@@ -97,6 +100,7 @@ class Shown:
     items: tuple[ItemLine, ...]
     folds: tuple[FoldLine, ...]
     summaries: SummaryFigures = SummaryFigures()
+    importance: Mapping[str, float] = field(default_factory=dict)  # of items: what an application said, and expanding
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +239,16 @@ async def gather(store: Store, prefix: str, view: View, branch: str = "") -> Sho
             output=sum(call.output for call in calls),
             cost=sum(call.cost or 0.0 for call in calls),
         ),
+        importance=_importance(await store.marks(conversation.id)),
     )
+
+
+def _importance(marks: Sequence[MarkRow]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for mark in marks:
+        if mark.name in (IMPORTANCE, EXPANDED):
+            found[mark.item] = found.get(mark.item, 0.0) + float(mark.value)
+    return found
 
 
 def _fold_lines(folds: Sequence[FoldRow], calls: Sequence[SummaryCallRow]) -> list[FoldLine]:
@@ -349,7 +362,9 @@ async def fetch_item(store: Store, item: str) -> ItemShown:
     """The original behind an id, whole."""
     rows = await store.find_item(item)
     if not rows:
-        raise NotFoundError(f"there is no item {item!r}", hint="Ids stand in the stub's text and in undercliff show.")
+        raise NotFoundError(
+            f"there is no item {clip(repr(item), 80)}", hint="Ids stand in the stub's text and in undercliff show."
+        )
     row: ItemRow = rows[0]
     data = await _body(store, row.body)
     return ItemShown(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from proxy.cli.main import app
 from tests.support import builders, replies
 from tests.support.expanding import NAME, OTHER, SIZE, THEIRS, Talk, events, expand, reply, talking, text_of
+from tests.support.records import Records
 from tests.support.serve import served
 from tests.support.session import EAGER, conversation, from_store, ok, raw_messages, strict
 from tests.support.strict_lists import chat_fault
@@ -202,3 +206,19 @@ def test_what_stands_for_a_copy_names_the_original_and_never_the_tool() -> None:
         (copy,) = [m for m in talk.window() if m.get("tool_call_id") == "call_exp00001"]
         assert copy["content"].startswith("[") and f"id {item}" in copy["content"] and len(copy["content"]) < SIZE // 2
         assert "look" in copy["content"] and NAME not in copy["content"]
+
+
+def test_what_the_model_came_back_for_is_shown_and_exported(tmp_path: Path) -> None:
+    db = tmp_path / "store.db"
+    with talking(db) as talk:
+        first, second, *_ = talk.ids
+        calls = [expand("call_a000001", id=first), expand("call_b000002", id=second), expand("call_c000003", id="none")]
+        again = [expand("call_d000004", id=first, lines="1-2")]
+        talk.up.enqueue(*[reply(None, asked, stream=False) for asked in (calls, again)], reply("So.", stream=False))
+        talk.say("look it up")
+    run = CliRunner()
+    (name,) = Records(db).conversations()
+    shown = json.loads(run.invoke(app, ["show", name[:8], "--json", "--db", str(db)]).stdout)
+    assert shown["importance"] == {first: 2.0, second: 1.0}
+    exported = run.invoke(app, ["export", "--db", str(db)]).stdout.splitlines()
+    assert any('"expanded"' in line and first in line for line in exported)
