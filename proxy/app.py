@@ -27,6 +27,7 @@ from proxy.core.headers import RawHeaders, header
 from proxy.core.overflow_rules import DEFAULT, Rules
 from proxy.core.records import Batch
 from proxy.core.urls import join_upstream, split_scope
+from proxy.counting import InputCounter
 from proxy.errors import ConfigError, StoreError, UndercliffError
 from proxy.exchange import Exchanges, Services
 from proxy.expander import Expander
@@ -330,10 +331,10 @@ async def build_exchanges(
         compactor = Compactor(summarizer, book, store, turns, compactor_options(config), counters=counters)
     expander = Expander(store, tokenizer, config.expand)
     chains = Chains(store, is_on=config.responses.takeover == "safe")
+    rules, formats = rules_of(config), Registry()
+    counter = InputCounter(upstream) if config.responses.count_input else None
     return Exchanges(
-        Services(
-            config, store, upstream, live, turns, models, Registry(), rules_of(config), chains, expander, compactor
-        )
+        Services(config, store, upstream, live, turns, models, formats, rules, chains, expander, compactor, counter)
     )
 
 

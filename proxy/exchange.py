@@ -27,6 +27,7 @@ from proxy.core.overflow import Overflow
 from proxy.core.overflow_rules import Rules
 from proxy.core.records import Batch, ExchangeRow
 from proxy.core.redaction import redact
+from proxy.counting import Count, InputCounter
 from proxy.errors import NotUnderstoodError, UpstreamError
 from proxy.expander import Expander
 from proxy.incoming import read_request
@@ -70,6 +71,7 @@ class Services:
     chains: Chains
     expander: Expander
     compactor: Compactor | None = None
+    counter: InputCounter | None = None
 
 
 class Exchanges:
@@ -186,11 +188,16 @@ class _Exchange:
                 asked = await self.services.chains.resolve(self.fmt, conversation, self.request.tenant)
                 self.note = STATE_NOTE if asked.conversation.is_opaque else ""
                 self.turn = await self.services.turns.begin(
-                    self.fmt, asked.conversation, self.request.tenant, self.id, asked.original
+                    self.fmt, asked.conversation, self.request.tenant, self.id, asked.original, self._count()
                 )
             if self.turn is not None and self.turn.measured.is_large:
                 await asyncio.to_thread(prepare_rows, self.turn)
         self.pending = self._request_rows()
+
+    def _count(self) -> Count | None:
+        """What asks the provider how large a request is, where it can be asked."""
+        counter = self.services.counter if self.fmt.name == "responses" else None
+        return counter.of(self.request.url, self.headers) if counter is not None else None
 
     def _request_rows(self) -> Batch:
         self.is_recorded = True
@@ -355,7 +362,8 @@ class _Exchange:
             # The head of an earlier attempt is out: the error can only stand in the body.
             self._settle(end_of(opening))
             await self.commits.wait()
-            await end_late(self.respond, self.fmt, error_text(opening.error_body), error_code(opening.error_body))
+            body, place = opening.error_body, self.rounds.place
+            await end_late(self.respond, self.fmt, error_text(body), error_code(body), place)
             return False
         if opening.is_over:
             # Known to its end: of an empty body the head is all that the client waits for.
@@ -370,7 +378,7 @@ class _Exchange:
 
         await relay(opening, self.respond, before_end, heartbeat_s=self.services.config.server.heartbeat_s)
         if opening.failure is not None and opening.reader.at_event_boundary and self.respond.is_event_stream:
-            await end_late(self.respond, self.fmt, str(opening.failure), "upstream_closed")
+            await end_late(self.respond, self.fmt, str(opening.failure), "upstream_closed", self.rounds.place)
         return opening.wants_more and opening.failure is None
 
     async def _give_up(self, opening: Opening) -> bool:
@@ -380,7 +388,7 @@ class _Exchange:
         self._settle(End(outcome="overflow", status=opening.status, error=error_text(seen_error(opening))))
         await self.commits.wait()
         if self.respond.is_started:
-            await end_late(self.respond, self.fmt, TOO_LARGE, "context_length_exceeded")
+            await end_late(self.respond, self.fmt, TOO_LARGE, "context_length_exceeded", self.rounds.place)
         else:
             await self.respond.full(*give_up_reply(opening))
         return True
@@ -390,7 +398,7 @@ class _Exchange:
         await self.commits.wait()
         code = f"upstream_{error.kind}"
         if self.respond.is_started:
-            await end_late(self.respond, self.fmt, str(error), code)
+            await end_late(self.respond, self.fmt, str(error), code, self.rounds.place)
             return
         await self.respond.full(STATUS_OF[error.kind], JSON_HEADERS, api_error(str(error), code=code))
 

@@ -22,12 +22,13 @@ from proxy.core.overflow import Overflow
 from proxy.core.receipts import Key
 from proxy.core.recent import answered, of_this_turn
 from proxy.core.thresholds import TARGET_SHARE
+from proxy.counting import Count, could_decide
 from proxy.folding import Folded
 from proxy.live import Live, LiveBranches
 from proxy.marks import NOTHING, MarkBook, Said
 from proxy.measuring import INLINE_ITEMS
 from proxy.models import ModelBook
-from proxy.offering import Offering
+from proxy.offering import Offer, Offering
 from proxy.recording import Served
 from proxy.summaries.book import SummaryBook
 from proxy.telling import Telling
@@ -99,6 +100,7 @@ class Turns:
         tenant: str,
         exchange: str,
         original: Conversation | None = None,
+        count: Count | None = None,
     ) -> Turn:
         """Place the request and choose its window. Raises `ContractError` when the policy breaks a rule.
 
@@ -117,7 +119,7 @@ class Turns:
             conversation, original = original, None
         turn: Turn | None = None
         try:
-            turn = await self._make(fmt, conversation, exchange, request, placement, live, fresh, original)
+            turn = await self._make(fmt, conversation, exchange, request, placement, live, fresh, original, count)
         finally:
             if turn is None:  # stopped or failed: nothing goes upstream under this placement
                 self._live.leave(live)
@@ -133,6 +135,7 @@ class Turns:
         live: Live,
         fresh: tuple[Key, ...],
         original: Conversation | None,
+        count: Count | None,
     ) -> Turn:
         unseen = placement.path.steps[: placement.inherited] if original is None else ()
         if unseen:
@@ -152,6 +155,7 @@ class Turns:
                 conversation, ids = whole_list[0], list(whole_list[1])
         measured = await self._builder.measure(conversation, placement.conversation, ids, prior)
         tools_tokens = (await self._tokenizer.count_async([conversation.tools.decode("utf-8", "replace")]))[0]
+        knows_usage = conversation.wants_usage
         turn = Turn(
             exchange=exchange,
             fmt=fmt,
@@ -167,8 +171,9 @@ class Turns:
             base=live.served,
             began_under=live.plan_id,
             tools_tokens=tools_tokens if conversation.has_tools else 0,
-            edits=FrameEdits(ask_usage=self._wants_usage(conversation)),
+            edits=FrameEdits(ask_usage=self._asks_usage and not (knows_usage or self._models.refuses_usage)),
             original=original,
+            count=count,
             prior=prior,
             asked=asked,
             is_managed=is_managed,
@@ -237,12 +242,9 @@ class Turns:
         self._render(again)
         return again
 
-    def _wants_usage(self, conversation: Conversation) -> bool:
-        return self._asks_usage and not conversation.wants_usage and not self._models.refuses_usage
-
     async def _decide(self, turn: Turn) -> Decision:
         calm = await self._off_loop(turn, self._ask, turn, None)
-        pressure = self._pressure(turn, calm)
+        pressure = self._pressure(turn, calm, await self._figure(turn, calm))
         pressed = await self._off_loop(turn, self._relieved, turn, calm, pressure) if pressure is not None else None
         chosen = pressed or calm
         if self._telling.is_by_rules or chosen.folded is None:
@@ -318,13 +320,12 @@ class Turns:
         is_other = any(state.cached_by) and state.cached_by != turn.cached_by
         return bool(state.at) and (is_other or time.time() - state.at > COLD_S)
 
-    def _pressure(self, turn: Turn, calm: Decision) -> Pressure | None:
+    def _pressure(self, turn: Turn, calm: Decision, expected: int) -> Pressure | None:
         """Does the billed size of the last call, or the expected size of this one, call for compaction?"""
         state, limits = turn.live.state, turn.limits
         marks = limits.thresholds
         if not (state.calls or turn.live.seen) or calm.tokens < REGROWTH * state.futile_at:
             return None
-        expected = self._expected(turn, calm)
         last = turn.conversation.elements[-1]
         is_new_turn = kind_of(last) == "user"
         if turn.placement.kind == "main" and is_new_turn and min(state.input, expected) >= marks.compact_at:
@@ -333,11 +334,22 @@ class Turns:
             return self._to(turn, "guard", marks.target, expected)
         return None
 
+    async def _figure(self, turn: Turn, calm: Decision) -> int:
+        """What this request would be billed; the provider is asked where the error of our count could decide."""
+        expected, state, limits = self._expected(turn, calm), turn.live.state, turn.limits
+        new = limits.billed(turn.measured.new_tokens(turn.live.seen)) if state.input else expected
+        if turn.count is None or not (state.calls and could_decide(expected, new, limits.thresholds.guard)):
+            return expected
+        edits = replace(turn.edits, tool=self._offer(turn, calm).definition)
+        drawn = self._builder.render(turn.fmt, turn.conversation, turn.measured, calm, edits, turn.prior)
+        return await turn.count(drawn.body) or expected
+
     def _expected(self, turn: Turn, calm: Decision) -> int:
         """What this request would be billed: the last bill, and what is new."""
         state, limits = turn.live.state, turn.limits
         new = turn.measured.new_tokens(turn.live.seen)
-        expected = state.input + limits.billed(new) if state.input else limits.billed(turn.estimate)
+        own = calm.tokens + turn.tools_tokens + turn.tool_tokens
+        expected = state.input + limits.billed(new) if state.input else limits.billed(own)
         if calm.reason or not state.calls:  # smaller already, or a fork: its bill was for its parent's list
             expected = min(expected, limits.billed(calm.tokens + turn.tools_tokens))
         return expected
@@ -350,16 +362,15 @@ class Turns:
         self._draw(turn)
         self._live.keep(turn.live, turn.left)
 
+    def _offer(self, turn: Turn, decision: Decision) -> Offer:
+        conversation, tenant, before = turn.conversation, turn.probe.tenant, turn.live.state.expand
+        return self._offering.offer(
+            turn.fmt, conversation, decision.slots, tenant=tenant, before=before, is_managed=turn.is_managed
+        )
+
     def _draw(self, turn: Turn) -> None:
         """Make the outgoing bytes. Touches nothing but the turn."""
-        offer = self._offering.offer(
-            turn.fmt,
-            turn.conversation,
-            turn.decision.slots,
-            tenant=turn.probe.tenant,
-            before=turn.live.state.expand,
-            is_managed=turn.is_managed,
-        )
+        offer = self._offer(turn, turn.decision)
         turn.tool, turn.tool_tokens = offer.name, offer.tokens
         turn.edits = replace(turn.edits, tool=offer.definition)
         turn.attempt += 1

@@ -189,6 +189,9 @@ class ResponsesConfig:
     compact_threshold: bool = setting(
         False, "Ask the provider to compact what only it holds, once that is as large as compact_at."
     )
+    count_input: bool = setting(
+        False, "Near a limit, have the provider count a request (/responses/input_tokens) before it is sent."
+    )
 
 
 @dataclass(frozen=True, slots=True)
