@@ -64,6 +64,15 @@ RULES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 _ANY = re.compile("|".join(pattern for patterns in RULES.values() for pattern in patterns), re.IGNORECASE)
+_FORBIDS = re.compile(
+    r"\bnever\b|\bnot\b|n['’]t\b|\bcannot\b|\bavoid\b|\bforbidden\b|\bunder no circumstances\b|\bwithout\s+\w+ing\b"
+    r"|\bno\s+(?:new|other|more|changes?|external|network)\b|\bunchanged\b|\bas is\b|\balone\b"
+    r"|\bnie(?:mals)?\b|\bnicht\b|\bkeinesfalls\b|\bkein(?:e[mnrs]?)?\b|\bverboten\b"
+    r"|\bjamais\b|\bne\b|\bn['’]\w|\binterdit|\bsans\b|\bnunca\b|\bjamás\b|\bno\s+\w+|\bprohibid|\bnão\b|\bproibid"
+    r"|\bmai\b|\bnon\b|\bvietat|\bникогда\b|\bне\b|\bнельзя\b|\bзапрещ|\bни в коем случае\b"
+    r"|禁止|はいけ|はなら|ないで|決して|しないこと|しないよう|絶対|不|别|切勿|请勿|請勿|绝|絕",
+    re.IGNORECASE,
+)
 _SENTENCE = re.compile(r"[^\n.!?。！？]*(?:[.!?](?![\s\"'”’)\]]|$)[^\n.!?。！？]*)*[.!?。！？]*[\"'”’)\]]*")
 _FENCE = re.compile(r"^(?:```|~~~).*?(?:^(?:```|~~~)|\Z)", re.MULTILINE | re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*+•>#]+|\d+[.)])\s+")
@@ -84,6 +93,11 @@ def find_constraints(text: str) -> list[str]:
         position = fence.end()
     _collect(text[position:], found)
     return list(found)
+
+
+def is_prohibition(rule: str) -> bool:
+    """Does a rule say what must not be done? Those are the last to be left out."""
+    return _FORBIDS.search(rule) is not None
 
 
 def _collect(text: str, found: dict[str, None]) -> None:

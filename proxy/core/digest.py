@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from policies.kinds import kind_of_call
-from proxy.core.constraints import find_constraints
+from proxy.core.constraints import find_constraints, is_prohibition
 from proxy.core.loglines import closing_lines
 from proxy.core.texts import clip, size_words, without_encoded
 
+RULES_TITLE = "Rules in the user's own words:"
+COUNTS_CHARS = 120
+"""The line that counts what is left out."""
 CALLS_LISTED = 72
 QUOTE_CHARS = 600
 SHORT_QUOTE_CHARS = 120
@@ -159,15 +162,28 @@ def compose(parts: Sequence[Notes], *, max_chars: int, later: Collection[str] = 
     lines = [line for part in parts for line in part.lines]
     opening = _opening(sum(part.count for part in parts), own_id, any(line.kind == "told" for line in lines))
     room = max(0, max_chars - len(opening))
-    quotes = [f'- "{rule}" ({source})' for rule, source in reversed(rules.items())]
+    quoted = _rules(rules, room)
+    left = room - len(quoted)
     fixed = [
-        _section("Rules in the user's own words:", quotes, room // 2),
-        _section("Files, last action:", _joined(files), room // 10),
-        _section("Errors still open:", [f"- {text}" for text in errors.values()][::-1], room // 10),
-        _section("Named again later:", _joined(named), room // 12),
+        quoted,
+        _section("Files, last action:", _joined(files), min(room // 10, left // 5)),
+        _section("Errors still open:", [f"- {text}" for text in errors.values()][::-1], min(room // 10, left // 5)),
+        _section("Named again later:", _joined(named), min(room // 12, left // 6)),
     ]
     story = _story(lines, room - sum(len(section) + 1 for section in fixed if section))
     return "\n".join([opening, *(section for section in (fixed[0], story, *fixed[1:]) if section)])
+
+
+def _rules(rules: Mapping[str, str], room: int) -> str:
+    """The user's rules, the newest first. What must not be done is quoted whatever it takes, the rest within half.
+
+    Those that are only counted stand in the messages that the digest's id leads to.
+    """
+    newest = [(rule, f'- "{rule}" ({source})') for rule, source in reversed(rules.items())]
+    forbidding = [quote for rule, quote in newest if is_prohibition(rule)]
+    others = [quote for rule, quote in newest if not is_prohibition(rule)]
+    needed = sum(len(quote) + 1 for quote in forbidding) + len(RULES_TITLE) + 20
+    return _section(RULES_TITLE, [*forbidding, *others], max(room // 2, min(needed, room - COUNTS_CHARS)))
 
 
 def _opening(count: int, own_id: str, has_told: bool) -> str:
@@ -276,7 +292,9 @@ def _section(title: str, entries: Iterable[str], room: int) -> str:
 
 def _story(lines: Sequence[Line], room: int) -> str:
     """The lines in order, the newest of each kind first in the right to stay; the rest is counted."""
-    room -= 120  # the line that counts what is left out
+    room -= COUNTS_CHARS
+    if room < 0:
+        return ""
     chosen: dict[int, str] = {}
     shares = _SHARES_TOLD if any(line.kind == "told" for line in lines) else _SHARES
     for is_second_round in (False, True):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.constraints import MAX_SENTENCE, find_constraints, rules_note, unshown_rules
+from proxy.core.constraints import MAX_SENTENCE, find_constraints, is_prohibition, rules_note, unshown_rules
 
 
 @pytest.mark.parametrize(
@@ -95,3 +95,14 @@ def test_rules_that_are_not_shown_are_quoted_with_their_message() -> None:
         '- "Bitte niemals den Hafen löschen." (message m2)',
     ]
     assert unshown_rules(messages, "\n".join(text for _, text in messages)) == []
+
+
+def test_prohibitions_are_told_from_wishes() -> None:
+    bans = [
+        "Never push.", "Don't push.", "You must not push.", "Nicht pushen.", "Ne touche jamais à ça.", "No toques db.",
+        "Não altere.", "Non toccare mai db.", "Никогда не трогай.", "触らないでください。", "不要修改。",
+    ]  # fmt: skip
+    assert all(map(is_prohibition, bans))
+    assert not any(
+        map(is_prohibition, ["Always test first.", "Immer zuerst testen.", "必ずテストを実行してください。"])
+    )

@@ -79,6 +79,22 @@ def test_the_first_rule_survives_a_long_run_in_a_small_digest() -> None:
     assert "Never touch db/migrations." in digest(run(500), max_chars=2_000)
 
 
+def test_what_must_not_be_done_is_quoted_whatever_it_takes() -> None:
+    """Three thousand characters of prohibitions in four thousand: all there, and the bound holds. Wishes give way."""
+    bans = [
+        f"Never touch the sluice of berth {n}, whatever the ledger of that berth may say about it." for n in range(34)
+    ]
+    wishes = [f"Always report the level of berth {n} to the outer office before noon." for n in range(60)]
+    said = [user(n, f"{wishes[n]} {bans[n] if n < len(bans) else ''}") for n in range(60)]
+    made = digest([*said, *run(60)], max_chars=4_300)
+    assert all(f'"{ban}"' in made for ban in bans) and len(made) <= 4_300
+    assert "older" in made
+    # Only where they alone are more than the digest are the oldest of them counted.
+    tight = digest([*said, *run(60)], max_chars=2_000, own_id="abc")
+    assert len(tight) <= 2_000 and f'"{bans[-1]}"' in tight and f'"{bans[0]}"' not in tight
+    assert "older" in tight and "Its id is abc" in tight
+
+
 def test_files_carry_their_last_action() -> None:
     items = [
         *step(1, "cat src/a.py"),
