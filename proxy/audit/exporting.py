@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -76,6 +77,7 @@ def write_files(
 
 
 def _whole(path: Path, write: Callable[[Path], object]) -> None:
+    """Only the complete format can be gone on with; of any other, nothing stays when it breaks off."""
     part = _part(path)
     try:
         write(part)
@@ -90,6 +92,8 @@ def _pour(pieces: Iterable[bytes], part: Path) -> None:
 
 
 def _part(path: Path) -> Path:
+    if path.is_dir():  # before hours of work: a folder cannot be replaced
+        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
     return path.with_name(f"{path.name}.part")
 
 

@@ -11,7 +11,7 @@ import typer
 from proxy.audit.reading import lines_of
 from proxy.audit.verify import Verified, verify_export, verify_store
 from proxy.cli.running import ConfigOption
-from proxy.cli.stores import DbOption, KeyOption, complete, key_of, progress_bar, store_file
+from proxy.cli.stores import DbOption, KeyOption, complete, key_of, on_file, progress_bar, store_file
 from proxy.core.filters import Filters, utc_stamp
 from proxy.errors import NotFoundError
 from proxy.store.archive import Archive
@@ -41,7 +41,7 @@ def verify(
     with progress_bar() as bar:
         if target is not None and not _is_store(target):
             task = bar.add_task("verifying", total=target.stat().st_size)
-            with target.open("rb") as file:
+            with on_file(target, "read"), target.open("rb") as file:
                 found = verify_export(lines_of(file), secret=key_of(key), on_bytes=lambda size: bar.advance(task, size))
         else:
             path = store_file(config, str(target) if target is not None else db)
@@ -55,7 +55,7 @@ def verify(
 def _is_store(path: Path) -> bool:
     if not path.exists():
         raise NotFoundError(f"there is no {path}", hint="Name a store's file, or an export in the format jsonl.")
-    with path.open("rb") as file:
+    with on_file(path, "read"), path.open("rb") as file:
         return file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
 
 
@@ -122,6 +122,8 @@ def backup(
     path = store_file(config, db)
     if target.exists():
         raise NotFoundError(f"{target} is there already", hint="Choose another name: a backup overwrites nothing.")
+    if not target.parent.is_dir():
+        raise NotFoundError(f"there is no folder {target.parent}", hint="Make it first.")
     back_up(path, target)
     if key := read_secret(path):
         keep_secret(secret_file(target), key)

@@ -25,6 +25,7 @@ from proxy.cli.stores import (
     complete,
     filters_of,
     key_of,
+    on_file,
     progress_bar,
     store_file,
 )
@@ -41,7 +42,9 @@ def export(
         list[str] | None, typer.Argument(metavar="[CONVERSATION]...", help="Ids, or starts of them.")
     ] = None,
     format: FormatOption = "jsonl",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file; standard output without it.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file, named when it is whole; standard output without it.")
+    ] = None,
     tenant: TenantOption = "",
     model: ModelOption = "",
     since: SinceOption = "",
@@ -50,14 +53,14 @@ def export(
     rows: Annotated[
         Literal["items", "exchanges", "forms"], typer.Option("--rows", help="Which rows CSV on standard output has.")
     ] = "items",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a complete export that was broken off.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a jsonl export that was broken off.")] = False,
     db: DbOption = None,
     config: ConfigOption = None,
 ) -> None:
     """Write conversations out. Filters choose conversations by their calls; each is written whole."""
     wanted = filters_of(ids or [], tenant, model, since, until, outcome)
     if resume and (output is None or format != "jsonl"):
-        raise typer.BadParameter("--resume needs --output, and the format jsonl")
+        raise typer.BadParameter("--resume needs --output, and --format jsonl: every other format starts anew")
     if format == "parquet" and output is None:
         raise typer.BadParameter("parquet needs --output")
     with Archive(store_file(config, db)) as archive:
@@ -69,7 +72,7 @@ def export(
                 sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
             return
-        with progress_bar() as bar:
+        with progress_bar() as bar, on_file(output, "write"):
             task = bar.add_task("exporting", total=archive.size(wanted)[1])
             written = write_files(
                 archive, format, wanted, output, version=version, is_resumed=resume,
@@ -88,7 +91,7 @@ def import_(
 
     With --key, signatures are checked too, and the new store keeps that key.
     """
-    with source.open("rb") as file, progress_bar() as bar:
+    with on_file(source, "read"), source.open("rb") as file, progress_bar() as bar:
         task = bar.add_task("importing", total=source.stat().st_size)
         rows = restore(lines_of(file), db, secret=key_of(key), on_bytes=lambda size: bar.advance(task, size))
     typer.echo(f"{rows:,} rows in {db}", err=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -53,6 +55,18 @@ def store_file(config: Path | None, db: str | None) -> Path:
         raise NotFoundError(f"there is no store at {path}", hint="Run undercliff serve first, or name one with --db.")
     connect_writer(path).close()
     return path
+
+
+@contextmanager
+def on_file(path: Path, doing: str) -> Iterator[None]:
+    """What the system says of a file that was named, in one line. Raises `NotFoundError`."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise NotFoundError(
+            f"cannot {doing} {path}: {reason}", hint="Name a file, in a folder that is there."
+        ) from error
 
 
 def key_of(file: Path | None) -> bytes:

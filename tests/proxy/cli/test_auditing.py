@@ -135,3 +135,23 @@ def test_nothing_to_tell(capsys: pytest.CaptureFixture[str]) -> None:
     compared(WindowsCompared("a", "b", "", 3, 0, ()))
     holders([])
     assert capsys.readouterr().out.startswith("no difference\n3 entries")
+
+
+def test_files_that_cannot_be_are_named_in_one_line(db: Path, tmp_path: Path) -> None:
+    gone = tmp_path / "none" / "x"
+    for arguments in (
+        ("import", gone, "--db", tmp_path / "new.db"), ("import", tmp_path, "--db", tmp_path / "new.db"),
+        ("export", "--db", db, "-o", gone), ("export", "--db", db, "-o", tmp_path), ("verify", gone),
+        ("export", "--db", db, "-o", tmp_path, "--format", "csv"), ("verify", tmp_path), ("backup", gone, "--db", db),
+        ("verify", db, "--key", gone), ("verify", db, "--key", __file__ + "x"),
+    ):  # fmt: skip
+        result = CliRunner().invoke(app, [str(each) for each in arguments])
+        assert isinstance(result.exception, NotFoundError), arguments
+        assert "\n" not in str(result.exception) and result.exception.hint
+    assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob("new*"))
+
+
+def test_only_the_complete_format_goes_on(db: Path, tmp_path: Path) -> None:
+    for format in ("chat", "csv", "html", "parquet"):
+        text = run("export", "--db", db, "--resume", "-o", tmp_path / "x", "--format", format, code=2)
+        assert "every other format starts anew" in " ".join(text.split())

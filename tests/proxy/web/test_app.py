@@ -16,7 +16,7 @@ import pytest
 
 from proxy.audit.verify import verify_export
 from proxy.web.access import COOKIE, Access, is_loopback
-from proxy.web.app import SECURITY
+from proxy.web.app import SECURITY, _money, _saved, _sum, _why
 from proxy.web.pages import CHUNK, Pages, newest_branch
 from tests.support import builders, replies
 from tests.support.audited import _answer, copy_store, fill
@@ -232,3 +232,55 @@ async def test_pages_without_a_store() -> None:
     with pytest.raises(StoreError, match="no store"):
         await Pages(NullStore(), None).chunks("c")
     assert newest_branch([]) is None and CHUNK > 10
+
+
+SITE = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+
+
+def test_the_door_of_a_private_server_against_tricks(filled: Path, tmp_path: Path) -> None:
+    """A name that points here (rebinding), a proxy before us, another site's page: nobody gets more than nothing."""
+    with site(filled, tmp_path) as (proxy, ids):
+        port = proxy.url.rpartition(":")[2]
+        for host in ("localhost", f"localhost:{port}", "127.0.0.1", "[::1]", "[::1]:80", "LOCALHOST".lower()):
+            assert ask(proxy, "/ctx/", host=host).status_code == 200, host
+        for host in ("evil.example", f"evil.example:{port}", "localhost.evil.example", "127.0.0.1.evil.example",
+                     "[::1]evil.example", "[::1].evil.example", "local", "0.0.0.0", "localhost:80@evil.example",
+                     "localhost, evil.example", "evil@localhost", "127.1", "", "localhost.",
+                     "[localhost]"):  # fmt: skip
+            assert ask(proxy, "/ctx/", host=host).status_code in (400, 404), host
+        for name in ("x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "forwarded", "x-real-ip", "via"):
+            for value in ("127.0.0.1", ""):
+                assert ask(proxy, "/ctx/", **{name: value}).status_code == 404, (name, value)
+        assert ask(proxy, f"/ctx/c/{ids['id']}", **SITE).status_code == 200  # a link may lead here
+        assert ask(proxy, "/ctx/export", **SITE).status_code == 404
+        for changed in ({"sec-fetch-mode": "no-cors"}, {"sec-fetch-dest": "iframe"}, {"sec-fetch-dest": "script"}):
+            assert ask(proxy, f"/ctx/c/{ids['id']}", **SITE | changed).status_code == 404
+        assert ask(proxy, "/ctx/export", **{"sec-fetch-site": "same-origin"}).status_code == 200
+
+
+def test_a_form_of_another_site_cannot_log_in(filled: Path, tmp_path: Path) -> None:
+    with site(filled, tmp_path, server__admin_key=KEY) as (proxy, _):
+        reply = httpx.post(f"{proxy.url}/ctx/login", data={"key": KEY}, headers=SITE, trust_env=False)
+        assert reply.status_code == 404 and not reply.cookies
+
+
+def test_odd_addresses_are_not_found(filled: Path, tmp_path: Path) -> None:
+    with site(filled, tmp_path) as (proxy, ids):
+        for path in ("/ctx/static/%00", "/ctx/static/%2e%2e/app.py", "/ctx/static/..%2f..%2fauth.py",
+                     "/ctx/static//etc/passwd",
+                     "/ctx/static/%2fetc%2fpasswd", "/ctx/static/..%5capp.py", "/ctx/static/" + "a" * 3000,
+                     "/ctx/static/",
+                     "/ctx/c/%00", "/ctx/c/%ff", "/ctx/c/..%2f..", "/ctx/w/%00", "/ctx/c/' OR 1=1 --",
+                     f"/ctx/c/{ids['id']}/item/%ff/raw", f"/ctx/c/{ids['id']}/item/%ed%a0%80"):  # fmt: skip
+            assert ask(proxy, path).status_code == 404, path
+        for query in ("at=%ff", "at=%ed%a0%80", "at=%00"):
+            assert ask(proxy, f"/ctx/c/{ids['id']}?{query}").status_code == 200, query
+        assert ask(proxy, f"/ctx/c/{ids['id']}/rows?start={'9' * 50}").status_code == 200
+        assert ask(proxy, "/ctx/?q=%ed%a0%80%00").status_code == 200
+
+
+def test_money_that_is_not_known_is_not_nothing() -> None:
+    assert _money(None) == "no price" and _money(0.0) == "$0.0000"
+    assert _sum([{"cost": None}, {"cost": 0.5}], "cost") == 0.5 and _sum([{"cost": None}], "cost") is None
+    assert _saved(None, 1.0) is None and _saved(3.0, 1.0) == 2.0
+    assert _why("", "full", 3, 3).startswith("new") and _why("", "full", 1, 3) and _why("old", "stub", 1, 3) == "old"
