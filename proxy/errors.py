@@ -19,6 +19,8 @@ class UndercliffError(Exception):
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+        if hint:
+            self.add_note(hint)  # so that a traceback says it as well
 
 
 class ConfigError(UndercliffError):

@@ -12,20 +12,20 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 from policies.registry import PolicyError
 from policies.registry import build as build_policy
-from proxy.core.expanding import parse_lines
 from proxy.core.identity import forced_conversation
 from proxy.core.records import Batch, LinkRow, LinkType, MarkRow, PlanRow
 from proxy.core.slices import Slice, slice_lines, slice_query
 from proxy.core.window import EMPTY, Plan, covering, decode_plan, encode_plan, plan_id
 from proxy.errors import ConfigError, InputError, NotFoundError
+from proxy.library import checking
 from proxy.library.asking import Ask, Asker
 from proxy.library.reading import DEFAULT_NAME, Past, read_past, resolve
 from proxy.library.window import Window
-from proxy.library.writing import KINDS, Addition, Ledger, add, summary_rows
+from proxy.library.writing import Addition, Ledger, add, summary_rows
 from proxy.marks import IMPORTANCE, PIN
 from proxy.store.base import Store
 from proxy.store.open import open_store as open_async_store
@@ -37,7 +37,7 @@ Kind = Literal["system", "developer", "user", "assistant", "message", "tool_resu
 T = TypeVar("T")
 
 TENANT = "library"
-MIN_BUDGET = 16
+MAX_FOUND = 10_000
 CONTEXT_LINES = 2
 
 
@@ -49,6 +49,10 @@ def open_store(
     `policy` and its `options` are named as in the proxy's configuration. Raises `ConfigError` for a
     policy or an option that does not exist, `StoreError` for a file that is no store or not writable.
     """
+    if not isinstance(path, str | Path) or not str(path):
+        raise ConfigError(f"db: {checking.shown(path)} names no file", hint='Give its path, such as "run-4411.db".')
+    if not isinstance(policy, str):
+        raise ConfigError(f"policy must be a name, not {checking.shown(policy)}", hint='Such as policy="selector".')
     try:
         chosen = build_policy(policy, options)
     except PolicyError as error:
@@ -84,6 +88,8 @@ class ContextStore:
                 self._stop()
 
     def __enter__(self) -> ContextStore:
+        if self._loop.is_closed():
+            raise _closed()
         return self
 
     def __exit__(
@@ -123,13 +129,18 @@ class ContextStore:
         as much as an item can earn by itself, negative values less than nothing. `links`: pairs of an
         item's id and a type, from this item to that one.
         """
-        addition = _addition(kind, body, pin, source, importance, links, tool)
+        addition = checking.addition(
+            kind, body, pin=pin, source=source, importance=importance, links=links, tool=tool
+        )  # fmt: skip
+        name = checking.conversation(conversation) or DEFAULT_NAME
         with self._lock:
-            return self._run(self._add(addition, conversation or DEFAULT_NAME))
+            return self._run(self._add(addition, name))
 
     def link(self, a: str, b: str, type: LinkType) -> None:
         """Say that item `a` draws on item `b`: "cites", "derived_from", "replies_to" or "summarizes"."""
-        _check_link(type)
+        checking.link_type(type)
+        if checking.item_id(a) == checking.item_id(b):
+            raise InputError(f"an item cannot draw on itself: {a}", hint="Give two different ids.")
         with self._lock:
             self._run(self._link(a, b, type))
 
@@ -143,7 +154,7 @@ class ContextStore:
 
     def importance(self, id: str, value: float) -> None:
         """Set an item's importance; see `add`."""
-        self._mark(id, IMPORTANCE, repr(_number("importance", value)))
+        self._mark(id, IMPORTANCE, repr(checking.number("importance", value)))
 
     # -- asking ------------------------------------------------------------------------------------
 
@@ -159,14 +170,11 @@ class ContextStore:
         (kind to a prompt cache) until it is full; with `remember=False` nothing is kept of it.
         Raises `BudgetError` when pins and the newest exchange do not fit.
         """
-        if isinstance(budget, bool) or not isinstance(budget, int) or budget < MIN_BUDGET:
-            raise InputError(f"budget must be a whole number of tokens, at least {MIN_BUDGET}, not {budget!r}")
-        if not isinstance(model, str) or not model:
-            raise InputError("model must be the name of a model", hint='Such as model="gpt-5".')
-        if query is not None and not isinstance(query, str):
-            raise InputError(f"query must be a text, not {query!r}")
+        checking.budget(budget)
+        checking.model(model)
+        words, name = checking.query(query), checking.conversation(conversation)
         with self._lock:
-            return self._run(self._context(budget, model, query or "", conversation, remember))
+            return self._run(self._context(budget, model, words, name, remember))
 
     def expand(
         self,
@@ -180,24 +188,30 @@ class ContextStore:
         `query` is literal, in any case, and comes with `context` lines around each match; parts that
         do not touch are parted by a line with "…". What lies outside the text is left away.
         """
-        span = _span(lines)
+        span, words = checking.span(lines), checking.query(query)
         if span is not None and query is not None:
             raise InputError("give lines or query, not both")
+        if query is not None and not words:
+            raise InputError("query must hold at least one character, not ''", hint="Leave it away for the whole text.")
+        checking.whole_number("context", context, 0)
         with self._lock:
-            text = self._run(fetch_item(self._store, _id(id))).text
+            text = self._run(fetch_item(self._store, checking.item_id(id))).text
         if span is not None:
             return _said(slice_lines(text, *span))
-        return _said(slice_query(text, query, context)) if query is not None else text
+        return _said(slice_query(text, words, context)) if words else text
 
     def search(self, query: str, *, conversation: str | None = None, limit: int = 20) -> list[tuple[str, float]]:
         """Ids of items whose text holds the words of `query`, literally, with a relevance from 1 down to 0."""
+        words, name = checking.query(query), checking.conversation(conversation)
+        checking.whole_number("limit", limit, 1)
         with self._lock:
-            return self._run(self._search(query, conversation, limit))
+            return self._run(self._search(words, name, min(limit, MAX_FOUND)))
 
     def model_of(self, conversation: str | None = None) -> str:
         """The model that a conversation last ran on; "" where no call was made."""
+        name = checking.conversation(conversation)
         with self._lock:
-            return self._run(self._model_of(conversation))
+            return self._run(self._model_of(name))
 
     # -- on the loop -------------------------------------------------------------------------------
 
@@ -205,7 +219,10 @@ class ContextStore:
         ledger = self._ledgers.get(name) or await self._ledger(name)
         for other, _ in addition.links:
             if not await self._store.items(ledger.id, [other]):
-                raise NotFoundError(f"there is no item {other!r} in this conversation to link to")
+                raise NotFoundError(
+                    f"there is no item {checking.shown(other)} in this conversation to link to",
+                    hint="Links go to items that were added before; add returned their ids.",
+                )
         self._ledgers.pop(name, None)  # should this fail, what is on disk is the truth: it is read again
         id = await add(self._store, self._formats.chat, ledger, addition)
         self._ledgers[name] = ledger
@@ -223,21 +240,26 @@ class ContextStore:
     async def _link(self, a: str, b: str, type: LinkType) -> None:
         conversation = await self._conversation_of(a)
         if not await self._store.items(conversation, [b]):
-            raise NotFoundError(f"there is no item {b!r} in the conversation of {a!r}")
+            raise NotFoundError(
+                f"there is no item {checking.shown(b)} in the conversation of {a!r}",
+                hint="Links stay in one conversation.",
+            )
         await self._store.submit(Batch(links=(LinkRow(conversation, a, b, type),)))
 
     def _mark(self, id: str, name: str, value: str) -> None:
         async def write() -> None:
-            conversation = await self._conversation_of(_id(id))
+            conversation = await self._conversation_of(checking.item_id(id))
             await self._store.submit(Batch(marks=(MarkRow(conversation, id, name, value),)))
 
         with self._lock:
             self._run(write())
 
     async def _conversation_of(self, id: str) -> str:
-        rows = await self._store.find_item(_id(id))
+        rows = await self._store.find_item(checking.item_id(id))
         if not rows:
-            raise NotFoundError(f"there is no item {id!r}", hint="Ids stand in manifests, stubs and undercliff show.")
+            raise NotFoundError(
+                f"there is no item {checking.shown(id)}", hint="Ids stand in manifests, stubs and undercliff show."
+            )
         return rows[0].conversation
 
     async def _context(self, budget: int, model: str, query: str, name: str | None, remember: bool) -> Window:
@@ -281,7 +303,7 @@ class ContextStore:
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop.is_closed():
             work.close()
-            raise InputError("this store is closed", hint="Open it again with open_store.")
+            raise _closed()
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def _stop(self) -> None:
@@ -290,46 +312,8 @@ class ContextStore:
         self._loop.close()
 
 
-def _addition(
-    kind: str, body: Any, pin: bool, source: str | None, importance: float, links: Iterable[tuple[str, LinkType]],
-    tool: str | None,
-) -> Addition:  # fmt: skip
-    if kind not in KINDS:
-        raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
-    if kind == "file_read" and not source:
-        raise InputError("a file_read needs its source", hint='Give source="src/app.py".')
-    pairs = tuple(links)
-    for pair in pairs:
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise InputError(f"links are pairs of an id and a type, not {pair!r}")
-        _check_link(pair[1])
-    return Addition(kind, body, bool(pin), source or "", _number("importance", importance), pairs, tool or "")
-
-
-def _check_link(type: object) -> None:
-    if type not in get_args(LinkType):
-        raise InputError(f"a link's type is one of {', '.join(get_args(LinkType))}, not {type!r}")
-
-
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > 1e6:
-        raise InputError(f"{name} must be a number, not {value!r}")
-    return float(value)
-
-
-def _id(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise InputError(f"an id is a text of 12 characters, not {value!r}")
-    return value
-
-
-def _span(lines: str | tuple[int, int] | None) -> tuple[int, int] | None:
-    if lines is None:
-        return None
-    span = parse_lines(lines) if isinstance(lines, str) else lines
-    if not isinstance(span, tuple) or len(span) != 2 or not all(isinstance(n, int) for n in span) or span[0] < 1:
-        raise InputError(f"lines must be such as '10-40' or (10, 40), counted from 1, not {lines!r}")
-    return span
+def _closed() -> InputError:
+    return InputError("this store is closed", hint="Open it again with open_store.")
 
 
 def _said(found: Slice) -> str:

@@ -121,11 +121,22 @@ async def add(store: Store, fmt: WireFormat, ledger: Ledger, addition: Addition)
     """Write an item; returns its id once it is on disk."""
     fresh = [fmt.read_element(raw) for raw in _raws(addition, len(ledger.elements))]
     links = ledger.take(fresh)
+    _check_answers(ledger, len(fresh))
     id = ledger.ids[-1]
     links += tuple(LinkRow(ledger.id, id, other, kind) for other, kind in addition.links)
     await store.submit(_batch(ledger, addition, fresh, links))
     ledger.is_new = False
     return id
+
+
+def _check_answers(ledger: Ledger, count: int) -> None:
+    """A result without its call would make every window that holds it one that no provider takes."""
+    for index in range(len(ledger.elements) - count, len(ledger.elements)):
+        if ledger.elements[index].kind == "tool_result" and index not in ledger.listing.sites:
+            raise InputError(
+                "this result answers no call of the conversation that waits for one",
+                hint='Add the assistant message with its call first, or give the text alone as a "tool_result".',
+            )
 
 
 def _batch(ledger: Ledger, addition: Addition, fresh: Sequence[Element], links: tuple[LinkRow, ...]) -> Batch:

@@ -23,7 +23,7 @@ from proxy.core.records import (
     SummaryCallRow,
     SummaryRow,
 )
-from proxy.store.codec import unpack, unpack_strings, unpack_text
+from proxy.store.codec import storable, unpack, unpack_strings, unpack_text
 from proxy.store.search_query import parse_query
 from proxy.store.sqlite_rows import (
     BRANCH_FIELDS,
@@ -143,7 +143,7 @@ def _branches_of_scope(
 def items(connection: sqlite3.Connection, conversation: str, ids: Sequence[str]) -> list[StoredItem]:
     found: dict[str, StoredItem] = {}
     for some in chunks(list(dict.fromkeys(ids))):
-        for row in connection.execute(any_of(_ITEMS_SQL, len(some)), (conversation, *some)):
+        for row in connection.execute(any_of(_ITEMS_SQL, len(some)), (conversation, *map(storable, some))):
             stored = StoredItem(row[0], _item(row[1:]))
             found[stored.row.id] = stored
     return [found[id] for id in ids if id in found]
@@ -259,7 +259,7 @@ def body(connection: sqlite3.Connection, hash: bytes) -> bytes | None:
 
 
 def find_item(connection: sqlite3.Connection, item: str, tenant: str | None) -> list[ItemRow]:
-    return [_item(row[1:]) for row in connection.execute(_FIND_ITEM_SQL, (item, tenant, tenant))]
+    return [_item(row[1:]) for row in connection.execute(_FIND_ITEM_SQL, (storable(item), tenant, tenant))]
 
 
 def coverage(connection: sqlite3.Connection, conversation: str, item: str) -> tuple[str, ...]:
