@@ -12,7 +12,7 @@ from proxy.core.headers import RawHeaders, header
 from proxy.core.sse import is_filler
 from proxy.errors import UpstreamError
 from proxy.upstream import UpstreamResponse
-from proxy.wire.base import ExpandReader, ReplyReader, WireFormat
+from proxy.wire.base import NOWHERE, ExpandReader, ReplyReader, StreamPlace, WireFormat
 from proxy.wire.errors import JSON_HEADERS, api_error
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -230,10 +230,12 @@ async def relay(
     await respond.end(b"".join(pending))
 
 
-async def end_late(respond: Responder, fmt: WireFormat, message: str, code: str) -> None:
+async def end_late(respond: Responder, fmt: WireFormat, message: str, code: str, place: StreamPlace = NOWHERE) -> None:
     """An error behind a head that said success: an event of the stream, or the body that was awaited."""
-    say = fmt.error_event if respond.is_event_stream else fmt.error_body
-    await respond.end(say(message, code=code))
+    if respond.is_event_stream:
+        await respond.end(fmt.error_event(message, code=code, place=place))
+    else:
+        await respond.end(fmt.error_body(message, code=code))
 
 
 async def say_stopping(respond: Responder, fmt: WireFormat, opening: Opening | None) -> None:

@@ -14,7 +14,7 @@ from proxy.expander import Answer, Expander
 from proxy.marks import EXPANDED
 from proxy.recording import item_rows
 from proxy.turn import Turn, Turns, ahead_of
-from proxy.wire.base import ExpandReader, Round, WireFormat
+from proxy.wire.base import NOWHERE, ExpandReader, Round, StreamPlace, WireFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,11 @@ class Rounds:
     def id(self) -> str:
         """The round's own exchange id: each upstream call is recorded by itself."""
         return self.exchange if self.number == 1 else f"{self.exchange}.{self.number}"
+
+    @property
+    def place(self) -> StreamPlace:
+        """How far the client's stream has come."""
+        return self._reader.place if self._reader is not None else NOWHERE
 
     def reader(self, fmt: WireFormat, turn: Turn, *, is_stream: bool) -> ExpandReader:
         """The reader of this attempt: the first of a reply makes it, later rounds go on with it."""

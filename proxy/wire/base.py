@@ -82,6 +82,17 @@ class Round:
     calls: tuple[HiddenCall, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class StreamPlace:
+    """How far the client's stream has come: an error behind it goes on from there."""
+
+    sequence: int = 0  # of the next event
+    response_id: str = ""
+
+
+NOWHERE = StreamPlace()
+
+
 class ExpandReader(ReplyReader, Protocol):
     """Reads the rounds of one reply and gives the client one reply without the hidden calls.
 
@@ -91,6 +102,9 @@ class ExpandReader(ReplyReader, Protocol):
 
     @property
     def wants_more(self) -> bool: ...
+
+    @property
+    def place(self) -> StreamPlace: ...
 
     def round(self) -> Round:
         """What the round that just ended said."""
@@ -161,6 +175,6 @@ class WireFormat(Protocol):
         """An error object in this format's shape, for a non-streamed answer."""
         ...
 
-    def error_event(self, message: str, *, code: str) -> bytes:
+    def error_event(self, message: str, *, code: str, place: StreamPlace = NOWHERE) -> bytes:
         """The same for the middle of a stream, as whole events."""
         ...

@@ -10,7 +10,7 @@ from proxy.core.failures import looks_failed
 from proxy.core.model import Atom, Call, Conversation, Element, Frame
 from proxy.errors import NotUnderstoodError
 from proxy.wire import jsonbytes
-from proxy.wire.base import ExpandReader, FrameEdits, Piece, ReplyReader
+from proxy.wire.base import NOWHERE, ExpandReader, FrameEdits, Piece, ReplyReader, StreamPlace
 from proxy.wire.chat_reader import ChatBodyReader, ChatStreamReader
 from proxy.wire.content import Content, TextSlot, read_content, render_texts, texts_of
 from proxy.wire.elements import (
@@ -121,7 +121,7 @@ class ChatFormat:
         """The shape every client library reads."""
         return api_error(message, code=code, kind=type)
 
-    def error_event(self, message: str, *, code: str) -> bytes:
+    def error_event(self, message: str, *, code: str, place: StreamPlace = NOWHERE) -> bytes:
         """A data event with a truthy `error`: the only shape that client libraries raise on."""
         return b"data: " + self.error_body(message, code=code) + b"\n\n"
 

@@ -7,13 +7,15 @@ from typing import Any
 
 from proxy.core.model import Element, Reply
 from proxy.wire import jsonbytes
-from proxy.wire.base import Round
+from proxy.wire.base import NOWHERE, Round
 from proxy.wire.chat_reader import ChatBodyReader
 from proxy.wire.expand_rounds import CUT, ENVELOPE, ChatRounds, without
 
 
 class ChatExpandBody:
     """Replies in one piece: nothing passes before it is whole. See `ExpandReader`."""
+
+    place = NOWHERE  # nothing of it is numbered
 
     def __init__(self, name: str, read_element: Callable[[bytes], Element]) -> None:
         self._rounds = ChatRounds(name, read_element)

@@ -12,7 +12,7 @@ from typing import Any
 from proxy.core.model import Element, Reply
 from proxy.core.sse import Event
 from proxy.wire import jsonbytes
-from proxy.wire.base import Round
+from proxy.wire.base import NOWHERE, Round
 from proxy.wire.chat_reader import ChatStreamReader
 from proxy.wire.deltas import DeltaMessage
 from proxy.wire.expand_rounds import CUT, ENVELOPE, ChatRounds, without
@@ -24,6 +24,8 @@ _USAGE = frozenset({"usage", "x_groq", "timings"})
 
 class ChatExpandStream:
     """Event streams. See `ExpandReader`."""
+
+    place = NOWHERE  # nothing of it is numbered
 
     def __init__(self, name: str, read_element: Callable[[bytes], Element], *, strip_usage: bool) -> None:
         self._rounds = ChatRounds(name, read_element)

@@ -7,7 +7,7 @@ from typing import Any
 
 from proxy.core.model import Element, Reply, Usage
 from proxy.wire import jsonbytes
-from proxy.wire.base import HiddenCall, Round
+from proxy.wire.base import NOWHERE, HiddenCall, Round
 from proxy.wire.expand_usage import Earlier
 from proxy.wire.responses_reader import ResponsesBodyReader
 
@@ -70,6 +70,12 @@ class ResponsesRounds:
         plain = self._without_tool(response)
         return document if plain is response else {**document, "response": plain}
 
+    @property
+    def response_id(self) -> str:
+        """Of the client's one response; "" before it began."""
+        found = self._first.get("id")
+        return found if isinstance(found, str) else ""
+
     def failed(self, document: dict[str, Any]) -> dict[str, Any]:
         """The end by an error, as the end of the client's own response."""
         response = document.get("response")
@@ -111,6 +117,7 @@ class ResponsesRounds:
             else last.finish,
             usage=last.usage,
             response_id=response_id if isinstance(response_id, str) else last.response_id,
+            kept_as=last.response_id if last.response_id != response_id else "",
             is_complete=last.is_complete,
             error=last.error,
             item_ids=tuple(_id_of(item) for item in (*self._shown, *self._visible())),
@@ -152,6 +159,8 @@ def _is_object(text: str) -> bool:
 
 class ResponsesExpandBody:
     """Replies in one piece: nothing passes before it is whole. See `ExpandReader`."""
+
+    place = NOWHERE  # nothing of it is numbered
 
     def __init__(self, name: str, read_element: Callable[[bytes], Element]) -> None:
         self._name = name

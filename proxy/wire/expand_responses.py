@@ -12,7 +12,7 @@ from typing import Any
 from proxy.core.model import Element, Reply
 from proxy.core.sse import Event
 from proxy.wire import jsonbytes
-from proxy.wire.base import Round
+from proxy.wire.base import Round, StreamPlace
 from proxy.wire.expand_items import ResponsesRounds, is_ours, is_waited_for
 from proxy.wire.responses_reader import ResponsesStreamReader
 from proxy.wire.whole_events import WholeEvents
@@ -47,6 +47,10 @@ class ResponsesExpandStream:
     @property
     def is_done(self) -> bool:
         return self._reader.is_done
+
+    @property
+    def place(self) -> StreamPlace:
+        return StreamPlace(self._sequence, self._rounds.response_id)
 
     @property
     def error(self) -> bytes:

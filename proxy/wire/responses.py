@@ -9,7 +9,7 @@ from typing import Any
 from proxy.core.canonical import printable
 from proxy.core.model import Conversation, Element, Frame, Hints
 from proxy.wire import jsonbytes
-from proxy.wire.base import ExpandReader, FrameEdits, Piece, ReplyReader
+from proxy.wire.base import NOWHERE, ExpandReader, FrameEdits, Piece, ReplyReader, StreamPlace
 from proxy.wire.content import render_texts
 from proxy.wire.elements import count_head
 from proxy.wire.errors import api_error
@@ -131,14 +131,20 @@ class ResponsesFormat:
         """The shape every client library reads."""
         return api_error(message, code=code, kind=type)
 
-    def error_event(self, message: str, *, code: str) -> bytes:
+    def error_event(self, message: str, *, code: str, place: StreamPlace = NOWHERE) -> bytes:
         """`error`, nested as providers send it and flat as the specification has it, then `response.failed`."""
         error = {"type": "undercliff_error", "code": code, "message": message, "param": None}
-        first = {"type": "error", "sequence_number": 0, **{k: error[k] for k in ("code", "message", "param")}}
+        first = {
+            "type": "error",
+            "sequence_number": place.sequence,
+            **{k: error[k] for k in ("code", "message", "param")},
+        }
         response: dict[str, Any] = {"object": "response", "status": "failed", "output": [], "usage": None}
+        if place.response_id:
+            response = {"id": place.response_id, **response}
         failed = {
             "type": "response.failed",
-            "sequence_number": 1,
+            "sequence_number": place.sequence + 1,
             "response": {**response, "error": {"code": code, "message": message}},
         }
         return _event("error", {**first, "error": error}) + _event("response.failed", failed)

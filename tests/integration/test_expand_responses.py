@@ -182,3 +182,30 @@ def test_a_refusal_behind_words_ends_the_stream_with_an_error() -> None:
         seen = documents(response.text)
         assert [part["type"] for part in seen[-2:]] == ["error", "response.failed"]
         assert seen[-2]["error"]["code"] == "busy" and seen[-1]["response"]["error"]["code"] == "busy"
+        assert [part["sequence_number"] for part in seen] == list(range(len(seen))) and len(seen) > 5
+        assert seen[-1]["response"]["id"] == seen[0]["response"]["id"] == "resp_1"
+
+
+@BOTH
+@pytest.mark.parametrize("sealed", ["more", None], ids=["sealed", "unsealed"])
+def test_a_chain_behind_hidden_rounds_stands_on_all_of_them(stream: bool, sealed: str | None) -> None:
+    """The client knows the first round's name only; at the provider that one ends with a call without an answer."""
+    with talking(stream=stream) as talk:
+        second = [events.reasoning_item("rs_2", sealed), events.message_item("msg_2", "It reads 838.")]
+        talk.up.enqueue(
+            answer([ours("call_exp001", id=talk.ids[0])], "resp_1", stream=stream),
+            answer(second, "resp_2", stream=stream),
+        )
+        name = talk.say("look it up")["id"]
+        body = {"model": "scripted-1", "tools": [TOOL], "previous_response_id": name, "input": "thanks"}
+        body["stream"] = stream
+        talk.up.enqueue(answer([events.message_item("msg_3", "welcome")], "resp_3", stream=stream))
+        headers = {"authorization": "Bearer sk-one"}
+        reply = httpx.post(f"{talk.proxy.base_url}/responses", json=body, headers=headers, timeout=20)
+        assert reply.status_code == 200, reply.text
+        sent = talk.up.requests[-1].json()
+        if sealed:
+            assert sent["previous_response_id"] is None
+            assert [item.get("call_id") for item in sent["input"]].count("call_exp001") == 2
+        else:
+            assert sent == {**body, "previous_response_id": "resp_2"} and name == "resp_1"
