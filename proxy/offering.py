@@ -44,7 +44,8 @@ class Offering:
         name = before or self._config.name
         if name in conversation.tool_names:
             return Offer()
-        hidden = Offer(name) if conversation.hidden else Offer()  # what the model saw it call, it may call again
+        # What the model saw it call or was offered once it may call again, also where a request leaves it out.
+        hidden = Offer(name) if conversation.hidden or before else Offer()
         if not is_managed or conversation.tool_room == "closed" or not self._is_on(conversation.model, tenant):
             return hidden
         is_wanted = self._config.offer == "always" or any(slot.form is not Form.FULL for slot in slots)

@@ -9,7 +9,7 @@ import pytest
 
 from proxy.store.base import Store
 from tests.support import builders, replies
-from tests.support.expanding import BATCHED, NAME, SIZE, THEIRS, Talk, expand, reply, talking
+from tests.support.expanding import BATCHED, NAME, SIZE, THEIRS, Talk, assembled, expand, reply, talking
 from tests.support.serve import served
 from tests.support.session import EAGER, OMITTED, conversation, from_store, ok, strict
 from tests.support.upstream import Request, ScriptedUpstream
@@ -128,3 +128,24 @@ def test_row_52_the_client_never_hears_of_it() -> None:
             response = ok(talk.proxy, [*talk.messages, builders.user("look")], stream=stream)
             seen.append(response.content)
     assert len(seen) == 8 and not any(b"ctx_" in body or b"call_exp" in body for body in seen)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_row_52_a_call_of_a_name_that_was_never_offered_passes_as_it_came(stream: bool) -> None:
+    """The model made the name up: an ordinary provider would have sent the very same."""
+    call = expand(id="aaaaaaaaaaaa")
+    with ScriptedUpstream() as up, served(up.base_url) as proxy:
+        up.enqueue(reply(None, [call], stream=stream))
+        response = ok(proxy, [builders.user("hello")], stream=stream)
+        said = assembled(response.text) if stream else response.json()["choices"][0]["message"]
+        assert said["tool_calls"] == [call] and len(up.requests) == 1
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_row_52_a_call_where_this_request_leaves_the_tool_out_is_answered_unseen(stream: bool) -> None:
+    """It was offered before: the model goes on with it though this request asks for a form of answer instead."""
+    with talking(stream=stream) as talk:
+        talk.extra["response_format"] = {"type": "json_object"}
+        talk.up.enqueue(reply(None, [expand(id=talk.ids[0])], stream=stream), reply("{}", stream=stream))
+        said = talk.say("as JSON")
+        assert said["content"] == "{}" and "tool_calls" not in said and NAME not in tools_of(talk.up.requests[-1])

@@ -45,3 +45,9 @@ def test_not_where_nothing_is_managed_or_nothing_could_call_it() -> None:
     assert offer(request={"tool_choice": "none"}).definition == b""
     assert offer(request={"tool_choice": "none"}, before="ctx_expand").definition
     assert offer(request={"response_format": {"type": "json_object"}}, before="ctx_expand").definition == b""
+
+
+def test_a_call_of_it_is_ours_once_it_was_offered_and_never_before() -> None:
+    """A model may go on calling what it was offered; a name that it was never told is nobody's but the client's."""
+    plain = {"response_format": {"type": "json_object"}}
+    assert offer(request=plain, before="ctx_expand").name == "ctx_expand" and offer(request=plain).name == ""
