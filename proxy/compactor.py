@@ -110,8 +110,10 @@ class Compactor:
             return
         try:
             if await self._claim(conversation, len(missing)):
-                await self._work(turn, folded, missing, caller)
-                await self._give_back(conversation)
+                try:
+                    await self._work(turn, folded, missing, caller)
+                finally:  # also where the server stops: nobody else should wait for a claim to end by itself
+                    await self._give_back(conversation)
         finally:
             self._book.end(conversation)
 

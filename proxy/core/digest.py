@@ -33,6 +33,10 @@ IDS_NOTED = 400
 ID_SCAN_CHARS = 200_000
 
 _PATH = re.compile(r"(?<![\w:])(?:[\w.@~-]*/)+[\w.@-]+|\b[\w-]+\.[A-Za-z]\w{0,7}\b(?!\()")
+_QUOTED_DIGEST = re.compile(
+    r"\[Summary of [\d,]+ earlier messages of this conversation, made by the proxy\..*?(?=\n[ \t]*\n|\Z)", re.DOTALL
+)
+"""What a client sends back of ours, as its user's text: nothing in it is the user's own. It ends with a blank line."""
 _ID = re.compile(r"[#@]?\b[A-Za-z_]{0,40}[A-Za-z_-]?\d[\w-]{3,40}\b|\b[\w.-]{1,64}@[\w.-]{1,64}\b|\b\d{4,}\b")
 _EDITS = re.compile(r"edit|write|patch|replace|create|insert|sed -i|tee |>\s*\S|apply", re.IGNORECASE)
 _DELETES = re.compile(r"\b(?:rm|delete|unlink)\b", re.IGNORECASE)
@@ -106,7 +110,7 @@ def note(items: Sequence[DigestItem]) -> Notes:
     done = _steps_done(items)
     for item in items:
         if item.kind == "user":
-            text = without_encoded(item.text).strip()
+            text = _QUOTED_DIGEST.sub("[a summary by the proxy, quoted]", without_encoded(item.text)).strip()
             for rule in find_constraints(text):
                 rules.setdefault(rule, item.id)
             if text:
