@@ -57,7 +57,7 @@ def test_a_secret_in_a_summary_is_redacted_where_that_is_asked_for() -> None:
 
 
 def test_two_clients_go_on_from_one_conversation_at_once() -> None:
-    """Both over the threshold, with different words: each gets a window of its own, and what was folded is a view of its own."""
+    """Both over the threshold, with different words: what is folded for one is a view of its own."""
     with session(billing(COMPACT_AT - 1, COMPACT_AT, 4000)) as (up, proxy, messages):
         ok(proxy, talk(messages, 7))
         name = conversation(ok(proxy, talk(messages, 1)))
