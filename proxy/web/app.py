@@ -230,7 +230,7 @@ class Web:
         return self._page(
             "window.html", request, window=manifest.window, exchange=manifest.exchange, outcome=manifest.outcome,
             entries=manifest.entries[:_WINDOW_ENTRIES], more=max(len(manifest.entries) - _WINDOW_ENTRIES, 0),
-            form_name=form_name, why=_why, count=len(manifest.entries), changes=changes,
+            form_name=form_name, why=_why, new={c.item for c in changes if c.change == "added"}, changes=changes,
         )  # fmt: skip
 
     # -- for programs ---------------------------------------------------------------------------
@@ -343,11 +343,11 @@ def _saved(direct: float | None, cost: float | None) -> float | None:
     return None if direct is None or cost is None else direct - cost
 
 
-def _why(reason: str, form: str, place: int, entries: int) -> str:
+def _why(reason: str, form: str, is_new: bool) -> str:
     """The reason of an entry; of one in full that has none, what that means."""
     if reason or form != "full":
         return reason
-    return "new: the last of what the client sent" if place == entries else "in full: nothing called for less"
+    return "new: came since the window before" if is_new else "in full: nothing called for less"
 
 
 def _when(stamp: str) -> str:

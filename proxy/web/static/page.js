@@ -100,31 +100,36 @@
         const label = `${name.replaceAll("_", " ")} ${value.toLocaleString("en")}`;
         const near = drawn.filter((one) => Math.abs(one.y - y) < 14 * devicePixelRatio).map((one) => one.end);
         const x = Math.max(left, ...near) + 8 * devicePixelRatio;
+        const wide = ctx.measureText(label).width, ink = ctx.fillStyle;
+        ctx.fillStyle = css("--bg"); // so that no other line strikes it out
+        ctx.fillRect(x - 2, y - 4 - 10 * devicePixelRatio, wide + 4, 13 * devicePixelRatio);
+        ctx.fillStyle = ink;
         ctx.fillText(label, x, y - 4);
-        drawn.push({ y, end: x + ctx.measureText(label).width });
+        drawn.push({ y, end: x + wide });
       });
       const upright = (places, colour, letter) => places.forEach((x) => {
         const at = u.valToPos(x, "x", true);
         ctx.strokeStyle = ctx.fillStyle = colour;
         ctx.setLineDash(letter === "fold" ? [] : [2, 3]);
         ctx.beginPath(); ctx.moveTo(at, t); ctx.lineTo(at, t + height); ctx.stroke();
-        if (places.length < 30) ctx.fillText(letter, at + 3, t + height - 6);
+        if (places.length < 30) ctx.fillText(letter, at + 3, t + height - (letter === "fold" ? 6 : 20) * devicePixelRatio);
       });
       upright(breaks, "#d97706", "break");
       upright(folds.map((i) => i + 1), css("--folded"), "fold");
       ctx.restore();
     };
+    const isPriced = column("cost").some((value) => value != null);
     const axis = { stroke: css("--dim"), grid: { stroke: css("--line"), width: 1 }, ticks: { stroke: css("--line") } };
     const plot = new uPlot({
       width: box.clientWidth, height: 220, cursor: { y: false },
       scales: { x: { time: false }, y: { range: [0, top] }, $: { range: (u, min, max) => [0, (max || 0.001) * 1.1] } },
       axes: [{ ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] }, { ...axis, size: 70, values: (u, all) => all.map((v) => v >= 1000 ? `${v / 1000}K` : v) },
-        { ...axis, scale: "$", side: 1, grid: { show: false }, values: (u, all) => all.map((v) => `$${+v.toFixed(4)}`) }],
+        { ...axis, show: isPriced, scale: "$", side: 1, grid: { show: false }, values: (u, all) => all.map((v) => `$${+v.toFixed(4)}`) }],
       series: [{ label: "call" },
         { label: "from client", stroke: css("--absent"), dash: [5, 4] },
         { label: "billed input", stroke: css("--accent"), fill: "#0b62d622", points: { show: calls.length < 80 } },
         { label: "cached", stroke: css("--full") },
-        { label: "cost", scale: "$", stroke: css("--excerpt"), value: (u, v) => v == null ? "–" : `$${v.toFixed(4)}` }],
+        { label: "cost", scale: "$", stroke: css("--excerpt"), value: (u, v) => v == null ? "no price" : `$${v.toFixed(4)}` }],
       hooks: { draw: [marks] },
     }, [calls.map((_, i) => i + 1), column("tokens_in"), column("input"), column("cached"), column("cost")], box);
     addEventListener("resize", () => plot.setSize({ width: box.clientWidth, height: 220 }));

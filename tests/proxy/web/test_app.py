@@ -283,4 +283,4 @@ def test_money_that_is_not_known_is_not_nothing() -> None:
     assert _money(None) == "no price" and _money(0.0) == "$0.0000"
     assert _sum([{"cost": None}, {"cost": 0.5}], "cost") == 0.5 and _sum([{"cost": None}], "cost") is None
     assert _saved(None, 1.0) is None and _saved(3.0, 1.0) == 2.0
-    assert _why("", "full", 3, 3).startswith("new") and _why("", "full", 1, 3) and _why("old", "stub", 1, 3) == "old"
+    assert _why("", "full", True).startswith("new") and _why("", "full", False) and _why("old", "stub", True) == "old"
