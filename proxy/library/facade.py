@@ -20,12 +20,12 @@ from proxy.core.identity import forced_conversation
 from proxy.core.records import Batch, LinkRow, LinkType, MarkRow, PlanRow
 from proxy.core.slices import Slice, slice_lines, slice_query
 from proxy.core.window import EMPTY, Plan, covering, decode_plan, encode_plan, plan_id
-from proxy.errors import ConfigError, InputError, NotFoundError
+from proxy.errors import ConfigError, InputError, NotFoundError, StoreError
 from proxy.library import checking
 from proxy.library.asking import Ask, Asker
 from proxy.library.reading import DEFAULT_NAME, Past, read_past, resolve
 from proxy.library.window import Window
-from proxy.library.writing import Addition, Ledger, add, summary_rows
+from proxy.library.writing import Addition, Ledger, add, has_won, is_current, summary_rows
 from proxy.marks import IMPORTANCE, PIN
 from proxy.store.base import Store
 from proxy.store.open import open_store as open_async_store
@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 TENANT = "library"
 MAX_FOUND = 10_000
+WRITE_TRIES = 50
 CONTEXT_LINES = 2
 
 
@@ -216,17 +217,28 @@ class ContextStore:
     # -- on the loop -------------------------------------------------------------------------------
 
     async def _add(self, addition: Addition, name: str) -> str:
-        ledger = self._ledgers.get(name) or await self._ledger(name)
+        """Several processes may write one conversation: who finds that another was first begins again behind it."""
+        for _ in range(WRITE_TRIES):
+            ledger = self._ledgers.pop(name, None)  # should this fail, what is on disk is the truth: it is read again
+            if ledger is None or not await is_current(self._store, ledger):
+                ledger = await self._ledger(name)
+            await self._check_links(ledger, addition)
+            id = await add(self._store, self._formats.chat, ledger, addition)
+            if await has_won(self._store, ledger, id):
+                self._ledgers[name] = ledger
+                return id
+        raise StoreError(
+            f"conversation {name!r} is written by others all the time: nothing was added in {WRITE_TRIES} tries",
+            hint="Give each writer a conversation of its own.",
+        )
+
+    async def _check_links(self, ledger: Ledger, addition: Addition) -> None:
         for other, _ in addition.links:
             if not await self._store.items(ledger.id, [other]):
                 raise NotFoundError(
                     f"there is no item {checking.shown(other)} in this conversation to link to",
                     hint="Links go to items that were added before; add returned their ids.",
                 )
-        self._ledgers.pop(name, None)  # should this fail, what is on disk is the truth: it is read again
-        id = await add(self._store, self._formats.chat, ledger, addition)
-        self._ledgers[name] = ledger
-        return id
 
     async def _ledger(self, name: str) -> Ledger:
         own = forced_conversation(TENANT, name)

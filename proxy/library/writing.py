@@ -57,6 +57,7 @@ class Ledger:
     version: int = 0
     links: LinkReader = field(default_factory=LinkReader)
     is_new: bool = True  # no exchange row yet
+    written: BranchRow | None = None  # what the last addition made of the branch
 
     @classmethod
     def empty(cls, tenant: str, name: str) -> Ledger:
@@ -104,7 +105,7 @@ class Ledger:
         self.version += 1
         head = count_head(self.elements)
         state = BranchState(head=head, sent=len(self.elements) - head, outcome="ok")
-        return BranchRow(
+        self.written = BranchRow(
             id=self.branch,
             tenant=self.tenant,
             conversation=self.id,
@@ -115,6 +116,7 @@ class Ledger:
             state=encode_state(state),
             updated_at=now(),
         )
+        return self.written
 
 
 async def add(store: Store, fmt: WireFormat, ledger: Ledger, addition: Addition) -> str:
@@ -127,6 +129,22 @@ async def add(store: Store, fmt: WireFormat, ledger: Ledger, addition: Addition)
     await store.submit(_batch(ledger, addition, fresh, links))
     ledger.is_new = False
     return id
+
+
+async def is_current(store: Store, ledger: Ledger) -> bool:
+    """Is what a ledger builds on still the newest, or did another process write meanwhile?"""
+    row = await store.branch(ledger.branch)
+    return (row.version if row is not None else 0) == ledger.version
+
+
+async def has_won(store: Store, ledger: Ledger, id: str) -> bool:
+    """Does the item stand in the conversation? Of two that built on the same state the store takes the first."""
+    row, own = await store.branch(ledger.branch), ledger.written
+    if row is None or own is None or row.version < own.version:
+        return False
+    if row.version == own.version:
+        return (row.path, row.updated_at) == (own.path, own.updated_at)
+    return id in await store.path(row.path)
 
 
 def _check_answers(ledger: Ledger, count: int) -> None:

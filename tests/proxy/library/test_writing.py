@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from proxy.library.facade import ContextStore
 from proxy.library.writing import KINDS, Ledger
 from proxy.views import gather
 from tests.support import builders
+from tests.support.strict_lists import chat_fault
 from tests.support.turns import TENANT, bench
 
 
@@ -70,3 +72,27 @@ async def test_an_agents_conversation_takes_no_additions(tmp_path: Path) -> None
 
 def test_kinds_are_named_in_one_place() -> None:
     assert KINDS == ("system", "developer", "user", "assistant", "message", "tool_result", "file_read")
+
+
+def test_two_writers_of_one_conversation_lose_nothing(tmp_path: Path) -> None:
+    """As two processes have it: each a store of its own on one file, one of them always behind the other."""
+    path = tmp_path / "x.db"
+    with open_store(path) as one, open_store(path) as other:
+
+        def write(store: ContextStore, name: str) -> None:
+            for number in range(15):
+                store.add("user", f"{name} {number}")
+                store.add("tool_result", "the same", source="look")
+
+        threads = [threading.Thread(target=write, args=pair) for pair in ((one, "one"), (other, "other"))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        window = one.context_get(100_000, model="m")
+        said = [item["content"] for item in window.items if item["role"] == "user"]
+        for name in ("one", "other"):
+            assert [text for text in said if text.startswith(f"{name} ")] == [f"{name} {n}" for n in range(15)]
+        assert sum(item.get("content") == "the same" for item in window.items) == 30
+        assert chat_fault(list(window.items)) is None
+        assert other.context_get(100_000, model="m").items == window.items
