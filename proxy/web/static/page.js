@@ -91,6 +91,8 @@
       const ctx = u.ctx, { left, top: t, width, height } = u.bbox;
       ctx.save();
       ctx.font = `${11 * devicePixelRatio}px system-ui`;
+      ctx.textAlign = "left";
+      ctx.textBaseline = "alphabetic";
       const drawn = []; // labels of lines that lie close stand beside each other
       lines.forEach(([name, value]) => {
         const y = u.valToPos(value, "y", true);
