@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from policies import money
 from policies.ageing import WordIndex
 from policies.draft import Draft
 from policies.economics import EconomicsOptions
 from policies.filling import Filler
 from policies.ledger import Ledger
 from policies.model import Candidate, Form, Prices, Situation
-from policies.money import fold_when_due, foldable_groups, keep_best, keep_room, tail_start
+from policies.money import fold_when_due, foldable_groups, keep_best, keep_room, tail_start, weighed_from
 from policies.scoring import Weights
 from policies.testing import make_candidate, make_session, make_situation
 
@@ -136,6 +137,21 @@ def test_lines_that_report_errors_stay_when_their_results_are_folded() -> None:
     assert reason and draft.forms[11] is Form.FOLDED
     choice = draft.finish(reason).choices[11]
     assert 40 in choice.keep
+
+
+def test_what_is_read_for_the_lines_to_keep_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a restart nothing of the list has been read yet."""
+    monkeypatch.setattr(money, "READ_CHARS", 3_000)
+    candidates = [replace(c, text=f"tide {c.index} " * 60) for c in LONG]
+    draft = Draft(make_situation(candidates))
+    start = weighed_from(draft)
+    assert 0 < start < len(candidates) and sum(len(c.text) for c in candidates[start:]) <= 3_000
+    filler = Filler(Weights.make())
+    for group in draft.groups()[2:-2]:
+        draft.fold(group, "")
+    keep_best(draft, 300, filler)
+    assert len(filler.histories.of(draft.candidates[start:])) == len(candidates) - start
+    assert draft.keep and all(index >= start for index in draft.keep)
 
 
 def test_what_is_kept_of_a_fold_fits_its_room() -> None:
