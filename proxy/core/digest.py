@@ -183,7 +183,7 @@ def _rules(rules: Mapping[str, str], room: int) -> str:
 
     Those that are only counted stand in the messages that the digest's id leads to.
     """
-    newest = [(rule, f'- "{rule}" ({source})') for rule, source in reversed(rules.items())]
+    newest = [(rule, f'- "{rule}" ({source})') for rule, source in reversed(list(rules.items()))]
     forbidding = [quote for rule, quote in newest if is_prohibition(rule)]
     others = [quote for rule, quote in newest if not is_prohibition(rule)]
     needed = sum(len(quote) + 1 for quote in forbidding) + len(RULES_TITLE) + 20
