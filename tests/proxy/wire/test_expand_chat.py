@@ -13,6 +13,8 @@ from proxy.wire.expand_chat import ChatExpandStream
 from tests.support.feeds import feeds
 from tests.support.replies import DONE, chat_events, chunk, event, tool_call
 
+CUTS = pytest.mark.parametrize("every_cut", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "every"])
+"""Every cut into two chunks takes long; single bytes and a few cuts are in each run."""
 NAME = "ctx_expand"
 OURS = tool_call("call_ours", NAME, {"id": "abc", "lines": "1-9"})
 THEIRS = tool_call("call_theirs", "read_file", {"path": "a.py"})
@@ -70,14 +72,15 @@ def test_a_round_of_ours_alone_continues_as_one_reply_wherever_it_is_cut() -> No
         assert play(reader(), [first], chunks) == wanted
 
 
+@CUTS
 @pytest.mark.parametrize(
     "calls", [[OURS, THEIRS], [THEIRS, OURS], [THEIRS, OURS, OTHER], [OURS, OURS | {"id": "call_2"}, THEIRS]]
 )
-def test_mixed_calls_reach_the_client_with_clean_indexes(calls: list[Any]) -> None:
+def test_mixed_calls_reach_the_client_with_clean_indexes(calls: list[Any], every_cut: bool) -> None:
     visible = [call for call in calls if call["function"]["name"] != NAME]
     data = whole("I look. ", calls=calls)
     wanted = whole("I look. ", calls=visible)
-    for chunks in feeds(data, every_cut=False):
+    for chunks in feeds(data, every_cut=every_cut):
         made = reader()
         assert documents(play(made, chunks)) == documents(wanted)
         assert not made.wants_more
@@ -116,10 +119,11 @@ def interleaved() -> list[bytes]:
     ]
 
 
-def test_interleaved_pieces_and_a_name_in_pieces() -> None:
+@CUTS
+def test_interleaved_pieces_and_a_name_in_pieces(every_cut: bool) -> None:
     data = b"".join(interleaved())
     wanted: bytes | None = None
-    for chunks in feeds(data, every_cut=False):
+    for chunks in feeds(data, every_cut=every_cut):
         made = reader()
         out = play(made, chunks)
         wanted = wanted or out

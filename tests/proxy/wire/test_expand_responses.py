@@ -53,12 +53,17 @@ def whole(
     return b"".join(reply_events(response(response_id, items, usage(tokens, output), **fields)))
 
 
+CUTS = pytest.mark.parametrize("every_cut", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "every"])
+"""Every cut into two chunks takes long; single bytes and a few cuts are in each run."""
+
+
 def test_what_is_not_ours_passes_byte_for_byte() -> None:
     data = whole([reasoning_item("rs_1", "e"), message_item("m", "some words"), THEIRS])
     assert play(reader(), [data]) == data
 
 
-def test_rounds_become_one_response_wherever_they_are_cut() -> None:
+@CUTS
+def test_rounds_become_one_response_wherever_they_are_cut(every_cut: bool) -> None:
     first = whole([reasoning_item("rs_1"), message_item("m1", "Let me look."), OURS])
     second = whole([reasoning_item("rs_2"), message_item("m2", "It says 42."), THEIRS], "resp_2", 150, 5)
     wanted = play(reader(), [first], [second])
@@ -75,19 +80,20 @@ def test_rounds_become_one_response_wherever_they_are_cut() -> None:
     final = seen[-1]["response"]
     assert final["id"] == "resp_1" and final["usage"] == usage(150, 12)
     assert [item["id"] for item in final["output"]] == ["rs_1", "m1", "rs_2", "m2", "fc_theirs"]
-    for chunks in feeds(first, every_cut=False):
+    for chunks in feeds(first, every_cut=every_cut):
         assert play(reader(), chunks, [second]) == wanted
-    for chunks in feeds(second, every_cut=False):
+    for chunks in feeds(second, every_cut=every_cut):
         assert play(reader(), [first], chunks) == wanted
 
 
+@CUTS
 @pytest.mark.parametrize("calls", [[OURS, THEIRS], [THEIRS, OURS], [THEIRS, OURS, OTHER]])
-def test_mixed_calls_reach_the_client_in_one_row(calls: list[Any]) -> None:
+def test_mixed_calls_reach_the_client_in_one_row(calls: list[Any], every_cut: bool) -> None:
     visible = [call for call in calls if call["name"] != NAME]
-    made = reader()
-    out = documents(play(made, [whole([message_item("m", "I look."), *calls])]))
-    assert out == documents(whole([message_item("m", "I look."), *visible]))
-    assert not made.wants_more
+    wanted = documents(whole([message_item("m", "I look."), *visible]))
+    for chunks in feeds(whole([message_item("m", "I look."), *calls]), every_cut=every_cut):
+        made = reader()
+        assert documents(play(made, chunks)) == wanted and not made.wants_more
     ended = made.round()
     assert [element.calls[0].id for element in ended.elements[1:]] == [call["call_id"] for call in calls]
     assert ended.is_visible == (True, *(call in visible for call in calls))
