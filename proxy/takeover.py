@@ -24,6 +24,7 @@ from proxy.wire.base import WireFormat
 from proxy.wire.responses_chain import (
     asks_for_state,
     behind,
+    behind_all_of,
     can_stand_alone,
     named_by,
     references,
@@ -65,6 +66,7 @@ class Chains:
         self._histories: OrderedDict[tuple[str, str], History] = OrderedDict()
         self._items: OrderedDict[tuple[str, str], Element] = OrderedDict()
         self._named: OrderedDict[tuple[str, bytes], Element] = OrderedDict()
+        self._kept_as: OrderedDict[tuple[str, str], str] = OrderedDict()  # of replies in several rounds
         self._item_bytes = 0
 
     async def resolve(self, fmt: WireFormat, conversation: Conversation, tenant: str) -> Asked:
@@ -80,6 +82,9 @@ class Chains:
             return Asked(conversation)
         whole = behind(conversation, history.elements, fmt.read_element)
         is_ours = self._is_on and history.is_whole and not asks_for_state(whole) and can_stand_alone(whole.elements)
+        if kept_as := self._kept_as.get((tenant, conversation.hints.previous_response)):
+            # There, the response that the client knows ends with a call that only we have answered.
+            conversation = behind_all_of(conversation, kept_as)
         return Asked(replace(whole, is_opaque=not is_ours, is_partial=not history.is_whole), conversation)
 
     def remember(self, turn: Turn, reply: Reply | None, tenant: str) -> Batch:
@@ -89,13 +94,17 @@ class Chains:
             self.background.expect(turn, reply, tenant)
         if conversation.wire != "responses" or not conversation.is_stored or reply is None or not reply.elements:
             return Batch()
-        elements = (*conversation.elements, *reply.elements)
+        elements = (*turn.own.conversation.elements, *reply.elements)  # what is hidden is put in again where it stood
         is_whole = reply.is_complete and not turn.live.state.is_partial
         for name in (reply.response_id, conversation.hints.kept_in):
             if name:
                 self._histories[(tenant, name)] = History(elements, is_whole)
             while len(self._histories) > HISTORIES_KEPT:
                 self._histories.popitem(last=False)
+        if reply.kept_as:
+            self._kept_as[(tenant, reply.response_id)] = reply.kept_as
+            while len(self._kept_as) > 16 * HISTORIES_KEPT:
+                self._kept_as.popitem(last=False)
         named = [(name, item) for name, item in zip(reply.item_ids, reply.elements, strict=False) if name]
         for name, item in named:
             self._keep(tenant, name, item)

@@ -143,4 +143,5 @@ class Reply:
     response_id: str = ""
     is_complete: bool = False  # a finish reason or terminal event was seen
     error: bytes = b""  # the error object seen inside the reply, as JSON
+    kept_as: str = ""  # the provider's name for all of it, where `response_id` names only its first round
     item_ids: tuple[str, ...] = ()  # the provider's names for the elements, by which a client may refer to them

@@ -56,8 +56,13 @@ def behind(conversation: Conversation, history: Sequence[Element], read: Callabl
         conversation,
         elements=elements,
         head=count_head(elements),
-        frame=_without_previous(Frame(frame.prefix, gaps[: len(elements) - 1], frame.suffix)),
+        frame=_with_previous(Frame(frame.prefix, gaps[: len(elements) - 1], frame.suffix), b"null"),
     )
+
+
+def behind_all_of(conversation: Conversation, name: str) -> Conversation:
+    """The request as it came, behind the response of that name: the client was told another one."""
+    return replace(conversation, frame=_with_previous(conversation.frame, jsonbytes.dumps(name)))
 
 
 def can_stand_alone(elements: Sequence[Element]) -> bool:
@@ -88,12 +93,14 @@ def _stands_alone(element: Element) -> bool:
     return name in _CARRIED
 
 
-def _without_previous(frame: Frame) -> Frame:
-    """The frame with the field empty: every other byte stays."""
-    skeleton, cut = frame.prefix + frame.suffix, len(frame.prefix)
+def _with_previous(frame: Frame, value: bytes) -> Frame:
+    """The frame with another value in that field: every other byte stays."""
+    filler = b"" if frame.prefix.endswith(b"[") else b"null"  # a bare string has no brackets in its frame
+    skeleton, cut = frame.prefix + filler + frame.suffix, len(frame.prefix)
     spans = [(m.start, m.end) for m in walk_skeleton(skeleton) if m.key == _PREVIOUS]
-    before = [(start, end, b"null") for start, end in spans if end <= cut]
-    after = [(start - cut, end - cut, b"null") for start, end in spans if start >= cut]
+    before = [(start, end, value) for start, end in spans if end <= cut]
+    cut += len(filler)
+    after = [(start - cut, end - cut, value) for start, end in spans if start >= cut]
     return Frame(
         jsonbytes.replace_spans(frame.prefix, before), frame.gaps, jsonbytes.replace_spans(frame.suffix, after)
     )
