@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 MIN_TEXT = 200
 """Shorter texts hold no run worth telling from words."""
@@ -10,21 +11,36 @@ MIN_TEXT = 200
 _DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+(?:;[\w=.+-]+)*,[A-Za-z0-9+/=_%-]*")
 _BASE64_RUN = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{200,}={0,2}(?:\r?\n[A-Za-z0-9+/_-]{60,}={0,2})*")
 _BASE64_LINES = re.compile(r"(?:^[A-Za-z0-9+/]{60,80}={0,2}\r?\n){4,}(?:^[A-Za-z0-9+/]{1,80}={0,2}$)?", re.MULTILINE)
-_LONG_WORD = re.compile(r"[A-Za-z0-9+/_-]{60}")
+LONG_WORD = 60
+_LONG_WORD = re.compile(rf"[A-Za-z0-9+/_-]{{{LONG_WORD}}}")
 _SAMPLE = 400
+KEPT_CHARS = 1_000_000
 
 
 def encoded_spans(text: str) -> list[tuple[int, int]]:
     """Where runs of encoded data lie, in order and without overlap."""
-    if len(text) < MIN_TEXT or ("data:" not in text and not _LONG_WORD.search(text)):
+    if len(text) < MIN_TEXT:
         return []
+    return list(_spans(text) if len(text) <= KEPT_CHARS else _spans.__wrapped__(text))
+
+
+@lru_cache(maxsize=8)
+def _spans(text: str) -> tuple[tuple[int, int], ...]:
+    """Several readers look at one text in turn."""
+    if "data:" not in text and not _has_long_word(text):
+        return ()
     found: list[tuple[int, int]] = []
     for pattern in (_DATA_URL, _BASE64_LINES, _BASE64_RUN):
         for match in pattern.finditer(text):
             run = match.group()
             if run.startswith("data:") or looks_base64(run):
                 found.append((match.start(), match.start() + len(run.rstrip("\r\n"))))
-    return _disjoint(sorted(found))
+    return tuple(_disjoint(sorted(found)))
+
+
+def _has_long_word(text: str) -> bool:
+    """Splitting finds most texts without one, a little sooner than the pattern does."""
+    return max(map(len, text.split()), default=0) >= LONG_WORD and _LONG_WORD.search(text) is not None
 
 
 def looks_base64(run: str) -> bool:
