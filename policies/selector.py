@@ -82,6 +82,8 @@ class Greedy:
 
     name = "greedy"
     options_type = SelectorOptions
+    fills_room = True
+    """It reckons with estimates: asked again where they were short."""
 
     def __init__(self, options: SelectorOptions | None = None, scorer: Filler | None = None) -> None:
         self.options = options or SelectorOptions()
@@ -99,6 +101,8 @@ class Selector:
 
     name = "selector"
     options_type = SelectorOptions
+    fills_room = True
+    """It reckons with estimates: asked again where they were short."""
 
     def __init__(self, options: SelectorOptions | None = None, scorer: Filler | None = None) -> None:
         self.options = options or SelectorOptions()

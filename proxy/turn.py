@@ -293,9 +293,10 @@ class Turns:
 
     def _ask(self, turn: Turn, pressure: Pressure | None, memory: Mapping[str, float] | None = None) -> Decision:
         live, limits = turn.live, turn.limits
-        reply = limits.reply_allowance(turn.conversation.max_output)
+        beyond = max(0, limits.facts.window - limits.thresholds.boundary)  # a price cliff counts input alone
+        reply = max(0, limits.reply_allowance(turn.conversation.max_output) - beyond)
         budget = Budget(
-            ceiling=limits.counted(limits.thresholds.boundary), tools=turn.tools_tokens, reply=limits.counted(reply)
+            limits.counted(limits.thresholds.boundary), tools=turn.tools_tokens, reply=limits.counted(reply)
         )
         return self._builder.decide(
             turn.conversation,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b, sha256
 
 from policies.contract import Policy, check
-from policies.model import Budget, Choice, Form, Pressure, Prices, Selection
+from policies.model import Budget, Choice, Form, Pressure, Prices, Selection, Situation
 from proxy.core.listing import Listing
 from proxy.core.model import Conversation, Element, Frame
 from proxy.core.offers import KeepRenderer, MakeMaker
@@ -18,6 +18,10 @@ from proxy.folding import Folded, FoldMaker, FoldSource
 from proxy.measuring import MESSAGE_OVERHEAD, Measured, Measurer
 from proxy.tokenizer import Tokenizer
 from proxy.wire.base import FrameEdits, Piece, WireFormat
+
+REFITS = 3
+"""A policy that fills the room by estimates is asked again at most so often."""
+REFIT_SLACK = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +148,37 @@ class WindowBuilder:
             pressure=pressure,
             digest_tokens=self._tokenizer.count(plan.fold.text) + MESSAGE_OVERHEAD if plan.fold else 0,
         )
-        selection = self.policy.select(situation)
-        check(situation, selection)
-        decision = self._decision(conversation, measured, plan, selection, limits.budget.room, before)
+        decision = self._chosen(conversation, measured, plan, situation, before)
         return replace(decision, items=items)
+
+    def _chosen(
+        self,
+        conversation: Conversation,
+        measured: Measured,
+        plan: Plan,
+        situation: Situation,
+        before: Decision | None,
+    ) -> Decision:
+        """The policy's answer; asked again, with so much less room, while an estimate was short of what was counted."""
+        room, pressure = situation.budget.room, situation.pressure
+        most = min(room, pressure.target) if pressure is not None else room
+        best: Decision | None = None
+        for _ in range(1 + REFITS if getattr(self.policy, "fills_room", False) else 1):
+            selection = self.policy.select(situation)
+            check(situation, selection)
+            decision = self._decision(conversation, measured, plan, selection, room, before)
+            if best is not None and decision.tokens >= best.tokens:
+                break
+            best = decision
+            over = decision.tokens - most + REFIT_SLACK
+            if decision.tokens <= most or not decision.is_new_fold:
+                break
+            budget = replace(situation.budget, ceiling=max(0, situation.budget.ceiling - over))
+            if (asked := situation.pressure) is not None:
+                asked = replace(asked, target=max(0, asked.target - over))
+            situation = replace(situation, budget=budget, pressure=asked)
+        assert best is not None
+        return best
 
     def _standing(
         self,
