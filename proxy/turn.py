@@ -295,9 +295,8 @@ class Turns:
         live, limits = turn.live, turn.limits
         beyond = max(0, limits.facts.window - limits.thresholds.boundary)  # a price cliff counts input alone
         reply = max(0, limits.reply_allowance(turn.conversation.max_output) - beyond)
-        budget = Budget(
-            limits.counted(limits.thresholds.boundary), tools=turn.tools_tokens, reply=limits.counted(reply)
-        )
+        ceiling, reply = limits.counted(limits.thresholds.boundary), limits.counted(reply)
+        budget = Budget(ceiling, tools=turn.tools_tokens, reply=reply)
         return self._builder.decide(
             turn.conversation,
             turn.measured,
