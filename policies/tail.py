@@ -1,4 +1,4 @@
-"""Shortens results that were seen in full exactly once, or that the cache has lost: nothing is paid twice."""
+"""Shortens results that were seen in full exactly once: no cached token is touched, so nothing is paid twice."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ MIN_CALLS = 5
 
 
 def shorten_tail(draft: Draft, ledger: Ledger, options: EconomicsOptions) -> str:
-    """Delta, stub or excerpt each result of the newest exchange but one, and all that the cache has lost.
-
-    The reason in words, "" without any.
-    """
+    """Delta, stub or excerpt each result of the newest exchange but one. The reason in words, "" without any."""
     window = draft.tokens
     calls = newest_call(draft)
     pinned = sum(candidate.tokens for candidate in draft.candidates[:PINS_LOOKED_AT] if candidate.is_pinned)
@@ -26,8 +23,7 @@ def shorten_tail(draft: Draft, ledger: Ledger, options: EconomicsOptions) -> str
         return ""
     counts: dict[str, int] = {}
     before = window
-    start = min(ledger.sent_before, draft.situation.cached_end)
-    for candidate in draft.candidates[start : None if start < ledger.sent_before else ledger.sent]:
+    for candidate in draft.candidates[ledger.sent_before : ledger.sent]:
         if candidate.kind == "tool_result" and draft.forms[candidate.index] is Form.FULL:
             made = _shorten(draft, candidate, calls, before, options)
             if made:
