@@ -22,7 +22,7 @@ class Scribe:
 
 
 def folded(*segments: str) -> Folded:
-    parts = tuple(Part(f"p{i}", (f"i{i}",), range(i, i + 1), True, True, name) for i, name in enumerate(segments))
+    parts = tuple(Part(f"p{i}", (f"i{i}",), range(i, i + 1), True, name) for i, name in enumerate(segments))
     return Folded(Fold((), "f", "text"), parts, FoldSource("c", (), (), 100))
 
 
