@@ -101,7 +101,7 @@ def test_no_delta_ever_stands_without_its_base() -> None:
 
 def test_a_cold_cache_makes_a_fold_free() -> None:
     session = coding_run(1, 100)
-    at = [i for i, m in enumerate(session.messages) if m.kind == "assistant"][60]
+    at = [i for i, m in enumerate(session.messages) if m.kind == "assistant"][50]
     found = simulate(session, Sticky(), cold=[at])
     assert any(step == at and "cache cold" in reason for step, reason in found.reasons)
 
