@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from hashlib import blake2b, sha256
+from typing import Any
 
 from proxy.core.identity import Step, encode_step
 from proxy.core.model import Element
@@ -17,6 +18,9 @@ SNAPSHOT_EVERY = 64
 """So many deltas may stand on each other before a list is written whole again."""
 ITEMS_PER_DELTA = 8
 """A path of many items may stand on more of them: what is written whole must not outgrow what is new."""
+
+
+_BATCH_FIELDS = tuple(field.name for field in fields(Batch))
 
 
 def now() -> str:
@@ -154,7 +158,12 @@ def window_row(
 
 def merge(*batches: Batch) -> Batch:
     """All rows of several batches, in order."""
-    return Batch(**{f.name: sum((getattr(batch, f.name) for batch in batches), ()) for f in fields(Batch)})
+    rows: dict[str, Any] = {}
+    for batch in batches:
+        for name in _BATCH_FIELDS:
+            if more := getattr(batch, name):
+                rows[name] = (*rows[name], *more) if name in rows else more
+    return Batch(**rows)
 
 
 def depth_after(last: Served, row: WindowRow) -> int:

@@ -106,13 +106,19 @@ def _call_keys(steps: Sequence[Step], *, newest: int, before: bytes = b"") -> It
 def _node_keys(path: Path) -> Iterator[Key]:
     count = len(path)
     positions = sorted({*range(min(FIRST, count)), *range(max(0, count - NODES), count)})
-    hasher, done = blake2b(b"node", digest_size=16), 0
+    hasher, hashed, done = blake2b(b"node", digest_size=16), 0, 0
+    ends, flat, nodes = path.ends, path.flat, path.nodes
     for position in positions:
-        end = path.ends[position]
-        if end > done:
-            hasher.update(path.flat[done:end])
-            done = end
-            yield "node", hasher.copy().digest()
+        end = ends[position]
+        if end <= done:
+            continue
+        node = nodes.get(end)
+        if node is None:
+            hasher.update(flat[hashed:end])
+            hashed = end
+            node = nodes[end] = hasher.copy().digest()
+        done = end
+        yield "node", node
 
 
 def _hash_node(flat: bytes) -> bytes:
@@ -145,16 +151,22 @@ def _quotation_keys(excerpts: Iterable[str]) -> Iterator[Key]:
     lines: dict[str, None] = {}
     ids: dict[str, None] = {}
     for excerpt in excerpts:
-        shown = excerpt if len(excerpt) <= 40_000 else excerpt[:20_000] + "\n" + excerpt[-20_000:]
-        for line in shown.split("\n"):
-            for form in _bare_forms(line):
-                lines[form] = None
-        ids.update(dict.fromkeys(quoted_ids(shown)))
+        read = _quotable(excerpt) if len(excerpt) <= 40_000 else _quotable.__wrapped__(excerpt)
+        lines.update(read[0])
+        ids.update(read[1])
     chosen = list(lines)
     for line in dict.fromkeys((*chosen[: LINES // 2], *chosen[-LINES // 2 :])):
         yield _line_key(line)
     for anchor in list(ids)[-TEXTS:]:
         yield "call", fingerprint("call", anchor, b"")
+
+
+@lru_cache(maxsize=512)  # the same few texts come with every request of a conversation
+def _quotable(excerpt: str) -> tuple[dict[str, None], dict[str, None]]:
+    """What of a text may be a line or a call id of somewhere else."""
+    shown = excerpt if len(excerpt) <= 40_000 else excerpt[:20_000] + "\n" + excerpt[-20_000:]
+    lines = dict.fromkeys([form for line in shown.split("\n") for form in _bare_forms(line)])
+    return lines, dict.fromkeys(quoted_ids(shown))
 
 
 def _bare_forms(line: str) -> Iterator[str]:
@@ -175,4 +187,9 @@ def _without_markup(line: str) -> str:
 
 
 def _line_key(line: str) -> Key:
-    return "text", fingerprint("line", line[:LINE_KEPT])
+    return _short_line_key(line[:LINE_KEPT])
+
+
+@lru_cache(maxsize=8_192)
+def _short_line_key(line: str) -> Key:
+    return "text", fingerprint("line", line)

@@ -163,7 +163,7 @@ class Splitter:
         self._remember(body, prefix, known, gaps, suffix_start)
         lead, trail = (gaps[0], gaps[-1]) if known else (body[start:pos], b"")
         frame = Frame(prefix.bytes + lead, tuple(gaps[1:-1]), trail + body[suffix_start:])
-        return Split(tuple(k.element for k in known), frame, prefix.bytes + body[suffix_start:])
+        return Split(tuple([k.element for k in known]), frame, prefix.bytes + body[suffix_start:])
 
     def _find_prefix(self, body: bytes) -> _Prefix:
         prefixes = self._prefixes
@@ -274,6 +274,8 @@ def outgoing_gaps(frame: Frame, count: int, sources: Sequence[int | None]) -> tu
 
     `count` is the number of elements that came; `sources` the index of each outgoing one in that list.
     """
+    if list(sources) == list(range(count)):
+        return frame.gaps
     gaps: list[bytes] = []
     for previous, source in pairwise(sources):
         is_neighbour = previous is not None and source == previous + 1 and source < count
