@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import msgspec
 
@@ -119,9 +120,7 @@ def restored(
     wanted = {
         entry.anchor: entry
         for entry in hidden
-        if entry.wire == conversation.wire
-        and entry.anchor not in folded
-        and all(item in known for item in entry.items)
+        if entry.wire == conversation.wire and entry.anchor not in folded and all(item in known for item in entry.items)
     }
     present = [item for item in ids if item in wanted]
     if not present or ids.index(present[0]) < conversation.head - 1:
@@ -177,7 +176,7 @@ class _Builder:
 
 def _gapped(frame: Frame, sources: Sequence[int | None]) -> Frame:
     gaps = []
-    for before, after in zip(sources, sources[1:], strict=False):
+    for before, after in pairwise(sources):
         is_neighbour = before is not None and after == before + 1
         gaps.append(frame.gaps[before] if is_neighbour and before is not None else b",")
     return Frame(frame.prefix, tuple(gaps), frame.suffix)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -43,7 +44,7 @@ def delays(proxy_url: str, body: bytes, up: ScriptedUpstream, count: int) -> lis
     with httpx.stream("POST", f"{proxy_url}/chat/completions", content=body, headers=headers, timeout=60) as response:
         for part in response.iter_bytes():
             arrived += [time.perf_counter()] * part.count(b"MOMENT")
-    return [later - earlier - PAUSE_S for earlier, later in zip(arrived, arrived[1:], strict=False)]
+    return [later - earlier - PAUSE_S for earlier, later in pairwise(arrived)]
 
 
 def measure(count: int = 400, rounds: int = 3) -> dict[str, float]:
