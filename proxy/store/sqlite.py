@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
@@ -180,7 +181,8 @@ def _secret_of(path: Path) -> bytes:
     try:
         return read_secret(path) if path.exists() else keep_secret(secret_file(path))
     except OSError as error:
-        log.warning("store_unsigned", path=str(path), error=str(error))
+        if os.access(path.parent, os.W_OK):  # else the store itself cannot be opened, and says so
+            log.warning("store_unsigned", path=str(path), error=str(error))
         return b""
 
 
