@@ -144,7 +144,9 @@ async def has_won(store: Store, ledger: Ledger, id: str) -> bool:
         return False
     if row.version == own.version:
         return (row.path, row.updated_at) == (own.path, own.updated_at)
-    return id in await store.path(row.path)
+    # Ids follow from contents: the other one's very same message at the same place has this id too.
+    found = await store.items(ledger.id, [id]) if id in await store.path(row.path) else []
+    return any(item.row.exchange == ledger.exchange for item in found)
 
 
 def _check_answers(ledger: Ledger, count: int) -> None:
