@@ -40,6 +40,10 @@ class FoldSource:
     facts: Sequence[Facts]
     room: int  # tokens of the whole window
     keeps: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    groups: Sequence[int] = field(init=False)  # by element; read once for all parts
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "groups", groups(self.elements))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +188,7 @@ def parts_of(source: FoldSource, covers: Collection[str]) -> list[Part]:
 
 def history_segments(source: FoldSource) -> list[Segment]:
     """The segments of the whole request, whatever is covered of them."""
-    numbers = groups(source.elements)
+    numbers = source.groups
     return segments(
         [
             Passage(numbers[i], kind_of(element) == "user", len(element.calls), len(element.text), fact.ends_subtask)
@@ -200,7 +204,7 @@ def part_text(source: FoldSource, part: Part) -> str:
 
 def digest_items(source: FoldSource, span: range, ids: Collection[str]) -> list[DigestItem]:
     """The named items of a span as the digest reads them."""
-    numbers, wanted = groups(source.elements), frozenset(ids)
+    numbers, wanted = source.groups, frozenset(ids)
     return [_digest_item(source.elements[i], source.facts[i], numbers[i]) for i in span if source.facts[i].id in wanted]
 
 

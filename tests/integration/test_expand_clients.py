@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.support.serve import served
 from tests.support.strict_model import StrictModel, as_items
 from tests.support.upstream import Action, Request, ScriptedUpstream
 
+OMITTED = re.compile(r"omitted from history:[^\]]*?id ([a-z2-7]{12})")
 pytestmark = [pytest.mark.clients, pytest.mark.filterwarnings(LITELLM_WARNING)]
 SMALL: dict[str, Any] = {
     "policy__options": {"economics": False, "mask_at": 0, "keep": 0, "min_batch": 0, "min_share": 0}
@@ -30,6 +32,7 @@ class Curious:
 
     model: StrictModel
     rounds: list[str] = field(default_factory=list)
+    returned: list[str] = field(default_factory=list)  # what the calls got
 
     def __call__(self, request: Request) -> Action:
         body = request.json()
@@ -47,16 +50,19 @@ class Curious:
         }
         last = items[-1]
         key = last.get("tool_call_id") or last.get("call_id")
+        if key in hidden:
+            self.returned.append(str(last.get("content") or last.get("output")))
         if NAME in names and key not in hidden:
             self.rounds.append(f"call_fetch{len(self.rounds):04}x")
-            return self._ask(body, self.rounds[-1], is_chat=is_chat)
+            ids = OMITTED.findall(request.body.decode())
+            return self._ask(body, self.rounds[-1], ids[len(self.rounds) % len(ids)] if ids else "", is_chat=is_chat)
         fault = self.model._chat_fault(body) if is_chat else None
         if fault is not None:
             self.model.refusals.append(fault[0])
         return self.model(_without(request, body, items, hidden, is_chat=is_chat))
 
-    def _ask(self, body: dict[str, Any], call_id: str, *, is_chat: bool) -> Action:
-        arguments = json.dumps({"id": "aaaaaaaaaaaa"})
+    def _ask(self, body: dict[str, Any], call_id: str, item: str, *, is_chat: bool) -> Action:
+        arguments = json.dumps({"id": item or "aaaaaaaaaaaa"})
         if is_chat:
             calls = [tool_call(call_id, NAME, arguments)]
             if body.get("stream"):
@@ -98,5 +104,6 @@ def test_the_application_cannot_tell(name: str, stream: bool, tmp_path: Path) ->
         outcome = DRIVES[name](proxy.base_url, stream=stream)
     assert not curious.model.refusals
     assert len(curious.rounds) > 5
+    assert sum(len(text) > 400 for text in curious.returned) > 2  # originals, not refusals
     assert outcome.answers == expected.answers and outcome.calls == expected.calls
     assert outcome.shapes == expected.shapes
