@@ -163,7 +163,7 @@ class UpstreamResponse:
         """
         with _foreign_errors():
             if self._engine is not None:
-                return await self._engine.content.readany()
+                return _arrived(self._engine.content) or await self._engine.content.readany()
             if self._iterator is None:
                 self._iterator = self._response.aiter_raw()
             return await anext(self._iterator, b"")
@@ -220,6 +220,13 @@ class Upstream:
 
     async def aclose(self) -> None:
         await self._transport.aclose()
+
+
+def _arrived(content: aiohttp.StreamReader) -> bytes:
+    """What arrived before the connection broke: aiohttp would raise its error in place of these bytes."""
+    if content.exception() is None or not content._buffer:
+        return b""
+    return content._read_nowait(-1)
 
 
 def _refused_bytes(error: UpstreamError) -> bool:

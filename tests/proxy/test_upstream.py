@@ -104,6 +104,25 @@ async def test_a_body_that_breaks_off(up: ScriptedUpstream, client: Upstream, re
     await response.aclose()
 
 
+@pytest.mark.parametrize("reset", [True, False])
+async def test_what_arrived_before_a_break_is_read_before_the_break(
+    up: ScriptedUpstream, client: Upstream, reset: bool
+) -> None:
+    """A reader that is late by more than the whole reply loses none of it."""
+    up.enqueue(replies.cut_stream([b"data: a\n\n", b"data: b\n\n"], reset=reset))
+    response = await client.send("POST", up.url, [], b"x")
+    engine = response._engine
+    assert engine is not None
+    async with asyncio.timeout(20):
+        while engine.content.exception() is None:
+            await asyncio.sleep(0)
+    assert await response.read() == b"data: a\n\ndata: b\n\n"
+    with pytest.raises(UpstreamError) as caught:
+        await response.read()
+    assert caught.value.kind == "closed"
+    await response.aclose()
+
+
 async def test_a_reply_that_is_left_closes_the_link_and_one_read_to_its_end_keeps_it(
     up: ScriptedUpstream, client: Upstream
 ) -> None:
