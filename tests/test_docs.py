@@ -82,7 +82,7 @@ def test_the_two_commands_of_the_readme() -> None:
     assert re.search(rf"^    {re.escape(second)} && return$", ci, flags=re.M)
 
 
-@pytest.mark.parametrize("script", [".ci/run", "tests/run"])
+@pytest.mark.parametrize("script", [".ci/run", ".ci/machine", "tests/run"])
 def test_scripts_can_be_run(script: str) -> None:
     path = ROOT / script
     assert os.access(path, os.X_OK)
