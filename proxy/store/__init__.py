@@ -2,8 +2,8 @@
 
 sqlite              the store: hands batches to the writer and questions to the read pool
 sqlite_writer       the one thread that writes: group commit, failures, gaps
-sqlite_rows         a batch into its tables;  sqlite_index  the full-text index behind them
-sqlite_pool         read-only connections in threads;  sqlite_reader, sqlite_chain  the questions
+rows         a batch into its tables;  sqlite_index  the full-text index behind them
+sqlite_pool         read-only connections in threads;  reader, deltas  the questions
 sqlite_connection   opening files, errors;  migrations  the schema in numbered steps
 codec, search_query pure helpers that any backend can use;  null  a store that keeps nothing
 """

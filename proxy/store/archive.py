@@ -14,11 +14,12 @@ from typing import Any, Self, TypeVar
 from proxy.core.filters import Filters
 from proxy.errors import StoreError
 from proxy.store.codec import unpack
+from proxy.store.database import Cursor, Database
 from proxy.store.migrations import MIGRATIONS, version_of
+from proxy.store.rows import any_of, chunks, columns
 from proxy.store.seals import TABLES, SealedTable, from_columns
 from proxy.store.secret import read_secret
 from proxy.store.sqlite_connection import connect_reader, store_error
-from proxy.store.sqlite_rows import any_of, chunks, columns
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ _STATE_ORDER = {
     "marks": ("item", "name"),
 }
 _STATE_START = {"branches": (0,), "folds": (0,), "working": (0,), "links": ("", "", ""), "marks": ("", "")}
-_STATE_LEFT_OUT = {"seq", "touched"}
+_STATE_LEFT_OUT = {"seq", "touched", "rowid"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._connection: sqlite3.Connection | None = None
+        self._connection: Database | None = None
 
     def __enter__(self) -> Self:
         if not self.path.exists():
@@ -135,7 +136,7 @@ class Archive:
         if connection is not None:
             connection.close()
 
-    def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+    def read(self, read: Callable[[Database], T]) -> T:
         """What `read` finds; it must fetch all that it returns."""
         if self._connection is None:
             raise StoreError(f"the store {self.path} is not open")
@@ -165,7 +166,9 @@ class Archive:
     def size(self, filters: Filters) -> tuple[int, int]:
         """(chains, rows) that fit, for a progress bar."""
         clause, values = filter_clause(filters)
-        statement = f"SELECT count(*), coalesce(sum(c.length), 0) FROM chains c WHERE c.number > 0{clause}"  # noqa: S608
+        statement = (
+            f"SELECT count(*), CAST(coalesce(sum(c.length), 0) AS BIGINT) FROM chains c WHERE c.number > 0{clause}"  # noqa: S608
+        )
         found = self.read(lambda db: db.execute(statement, values).fetchone())
         return int(found[0]), int(found[1])
 
@@ -260,7 +263,7 @@ def filter_clause(filters: Filters) -> tuple[str, list[Any]]:
 
 
 def _rows_page(
-    connection: sqlite3.Connection, chain: int, after: int, upto: int | None, tables: Sequence[SealedTable]
+    connection: Database, chain: int, after: int, upto: int | None, tables: Sequence[SealedTable]
 ) -> list[SealedRow]:
     cursors = [(table, connection.execute(_ROWS_SQL[table.name], (chain, after, PAGE_ROWS))) for table in tables]
     page: list[SealedRow] = []
@@ -276,7 +279,7 @@ def _rows_page(
     return page
 
 
-def _tagged(table: SealedTable, cursor: sqlite3.Cursor) -> Iterator[tuple[SealedTable, tuple[Any, ...]]]:
+def _tagged(table: SealedTable, cursor: Cursor) -> Iterator[tuple[SealedTable, tuple[Any, ...]]]:
     for row in cursor:
         yield table, row
 
@@ -298,18 +301,18 @@ def _unpacked(data: Any) -> bytes | None:
         return None
 
 
-def _body(connection: sqlite3.Connection, *, hash: bytes) -> tuple[Any, ...] | None:
+def _body(connection: Database, *, hash: bytes) -> tuple[Any, ...] | None:
     row: tuple[Any, ...] | None = connection.execute(
         "SELECT data, redacted FROM bodies WHERE hash = ?", (hash,)
     ).fetchone()
     return row
 
 
-def _known(connection: sqlite3.Connection, *, statement: str, hashes: Sequence[bytes]) -> list[bytes]:
+def _known(connection: Database, *, statement: str, hashes: Sequence[bytes]) -> list[bytes]:
     return [row[0] for row in connection.execute(statement, hashes)]
 
 
-def _bodies_page(connection: sqlite3.Connection, *, after: int) -> list[tuple[int, bytes, int, bytes | None, bytes]]:
+def _bodies_page(connection: Database, *, after: int) -> list[tuple[int, bytes, int, bytes | None, bytes]]:
     page: list[tuple[int, bytes, int, bytes | None, bytes]] = []
     size = 0
     statement = "SELECT seq, hash, size, data, redacted FROM bodies WHERE seq > ? ORDER BY seq"
@@ -324,7 +327,7 @@ def _bodies_page(connection: sqlite3.Connection, *, after: int) -> list[tuple[in
     return page
 
 
-def _last_state(connection: sqlite3.Connection, table: str, conversation: str) -> tuple[int, int] | None:
+def _last_state(connection: Database, table: str, conversation: str) -> tuple[int, int] | None:
     """Where a conversation's working rows begin and end: they have no index by conversation, but one by branch."""
     if table != "working":
         return None
@@ -337,7 +340,7 @@ def _last_state(connection: sqlite3.Connection, table: str, conversation: str) -
 
 
 def _state_page(
-    connection: sqlite3.Connection,
+    connection: Database,
     *,
     table: str,
     conversation: str,
@@ -346,7 +349,8 @@ def _state_page(
 ) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     assert table in STATE_TABLES
     order = ", ".join(f"t.{name}" for name in _STATE_ORDER[table])
-    shown = columns([name for name in state_columns(connection, table) if name not in _STATE_LEFT_OUT], "t.")
+    names = [name for name in state_columns(connection, table) if name not in _STATE_LEFT_OUT]
+    shown = columns(names, "t.")
     if table == "working":  # a fold is named by its id, as numbers are the file's own
         shown = shown.replace('t."fold"', "(SELECT f.id FROM folds f WHERE f.seq = t.fold) AS fold")
     marks = ", ".join("?" * len(after))
@@ -356,10 +360,9 @@ def _state_page(
         f" ORDER BY {order} LIMIT {PAGE_ROWS}"
     )
     cursor = connection.execute(statement, (conversation, *after))
-    names = [entry[0] for entry in cursor.description][len(after) :]
     return [(row[: len(after)], dict(zip(names, row[len(after) :], strict=True))) for row in cursor.fetchall()]
 
 
-def state_columns(connection: sqlite3.Connection, table: str) -> dict[str, str]:
+def state_columns(connection: Database, table: str) -> dict[str, str]:
     """Names and declared types."""
     return {row[1]: row[2] for row in connection.execute(f"PRAGMA table_info({table})")}

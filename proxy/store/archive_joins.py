@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from proxy.store import sqlite_chain
+from proxy.store import deltas
 from proxy.store.codec import unpack
+from proxy.store.database import Database
+from proxy.store.rows import any_of, chunks, columns
 from proxy.store.seals import BY_NAME, from_columns
-from proxy.store.sqlite_rows import any_of, chunks, columns
 
 _LEAF_SQL = (
-    "SELECT path, window FROM branches WHERE conversation = ? AND path <> ''"
-    " ORDER BY kind = 'main' DESC, touched DESC LIMIT 1"
+    "SELECT path FROM branches WHERE conversation = ? AND path <> '' ORDER BY kind = 'main' DESC, touched DESC LIMIT 1"
 )
 _LAST_FRAME_SQL = (
     "SELECT prefix, suffix FROM windows WHERE exchange IN (SELECT id FROM exchanges WHERE conversation = ?)"
@@ -21,17 +20,17 @@ _LAST_FRAME_SQL = (
 )
 
 
-def outcome(connection: sqlite3.Connection, exchange: str) -> dict[str, Any]:
+def outcome(connection: Database, exchange: str) -> dict[str, Any]:
     """The outcome's plain values by name; nothing for an exchange that has none yet."""
     return _one(connection, "outcomes", "exchange = ?", exchange)
 
 
-def last_window(connection: sqlite3.Connection, exchange: str) -> dict[str, Any]:
+def last_window(connection: Database, exchange: str) -> dict[str, Any]:
     """The window of its last attempt."""
     return _one(connection, "windows", "exchange = ? ORDER BY attempt DESC, seq DESC", exchange)
 
 
-def body_sizes(connection: sqlite3.Connection, hashes: Sequence[bytes]) -> dict[bytes, int]:
+def body_sizes(connection: Database, hashes: Sequence[bytes]) -> dict[bytes, int]:
     sizes: dict[bytes, int] = {}
     for some in chunks(list(dict.fromkeys(hashes))):
         statement = any_of("SELECT hash, size FROM bodies WHERE hash IN (?*)", len(some))
@@ -39,7 +38,7 @@ def body_sizes(connection: sqlite3.Connection, hashes: Sequence[bytes]) -> dict[
     return sizes
 
 
-def item_sizes(connection: sqlite3.Connection, conversation: str, ids: Sequence[str]) -> dict[str, int]:
+def item_sizes(connection: Database, conversation: str, ids: Sequence[str]) -> dict[str, int]:
     """How large the originals behind these items are, in bytes."""
     sizes: dict[str, int] = {}
     for some in chunks(list(dict.fromkeys(ids))):
@@ -52,13 +51,13 @@ def item_sizes(connection: sqlite3.Connection, conversation: str, ids: Sequence[
     return sizes
 
 
-def leaf_path(connection: sqlite3.Connection, conversation: str) -> tuple[str, ...]:
+def leaf_path(connection: Database, conversation: str) -> tuple[str, ...]:
     """The items of the newest top-level branch, in order."""
     row = connection.execute(_LEAF_SQL, (conversation,)).fetchone()
-    return sqlite_chain.path(connection, row[0]) if row else ()
+    return deltas.path(connection, row[0]) if row else ()
 
 
-def last_frame(connection: sqlite3.Connection, conversation: str) -> bytes:
+def last_frame(connection: Database, conversation: str) -> bytes:
     """The request around the list as it last went out, the list empty; nothing where there was no window."""
     row = connection.execute(_LAST_FRAME_SQL, (conversation,)).fetchone()
     parts = []
@@ -68,7 +67,7 @@ def last_frame(connection: sqlite3.Connection, conversation: str) -> bytes:
     return b"".join(parts)
 
 
-def originals(connection: sqlite3.Connection, conversation: str, ids: Sequence[str]) -> list[bytes]:
+def originals(connection: Database, conversation: str, ids: Sequence[str]) -> list[bytes]:
     """The bytes of the items, in the order asked."""
     found: dict[str, bytes] = {}
     statement = any_of(
@@ -81,7 +80,7 @@ def originals(connection: sqlite3.Connection, conversation: str, ids: Sequence[s
     return [found[id] for id in ids if id in found]
 
 
-def _one(connection: sqlite3.Connection, name: str, condition: str, value: str) -> dict[str, Any]:
+def _one(connection: Database, name: str, condition: str, value: str) -> dict[str, Any]:
     table = BY_NAME[name]
     statement = f"SELECT {columns(table.names)} FROM {name} WHERE {condition} LIMIT 1"  # noqa: S608 - our own names
     row = connection.execute(statement, (value,)).fetchone()

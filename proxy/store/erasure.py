@@ -14,9 +14,9 @@ from pathlib import Path
 from proxy.errors import StoreError
 from proxy.store.archive import STATE_TABLES, ChainLine, Tombstone
 from proxy.store.codec import storable, unpack_entries, unpack_text
+from proxy.store.rows import any_of, chunks
 from proxy.store.seals import STRAY, TABLES
 from proxy.store.sqlite_connection import connect_writer, store_error
-from proxy.store.sqlite_rows import any_of, chunks
 from proxy.store.tombstones import signed
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,27 +9,29 @@ from proxy.core.filters import Filters
 from proxy.core.records import ConversationSummary
 from proxy.store.archive import filter_clause
 from proxy.store.codec import unpack_text
+from proxy.store.database import Database
 
 _FIRST_TEXT_CHARS = 200
 _LIST_SQL = (
     "SELECT v.id, v.tenant, v.model, (SELECT count(*) FROM branches b WHERE b.conversation = v.id), v.exchanges,"
     " v.items, v.input, v.cached, v.output, v.cost, v.saved_tokens, v.folds, v.created_at, v.updated_at"
-    " FROM chains c JOIN conversations v ON v.id = c.id WHERE 1"
+    " FROM chains c JOIN conversations v ON v.id = c.id WHERE TRUE"
 )
 _FIRST_TEXT_SQL = (
     "SELECT text FROM messages WHERE conversation = ? AND role = 'user' AND kind = 'message' ORDER BY seq LIMIT 1"
 )
 _TOTALS_SQL = (
-    "SELECT count(DISTINCT e.conversation), count(*), coalesce(sum(o.input), 0), coalesce(sum(o.cached), 0),"
-    " coalesce(sum(o.output), 0), coalesce(sum(o.cost), 0), coalesce(sum(o.cost_direct), 0), coalesce(sum(o.breaks), 0)"
+    "SELECT count(DISTINCT e.conversation), count(*), CAST(coalesce(sum(o.input), 0) AS BIGINT),"
+    " CAST(coalesce(sum(o.cached), 0) AS BIGINT), CAST(coalesce(sum(o.output), 0) AS BIGINT),"
+    " coalesce(sum(o.cost), 0), coalesce(sum(o.cost_direct), 0), CAST(coalesce(sum(o.breaks), 0) AS BIGINT)"
     ", count(o.cost)"
     " FROM exchanges e JOIN outcomes o ON o.exchange = e.id WHERE e.chain IN"
-    " (SELECT c.number FROM chains c JOIN conversations v ON v.id = c.id WHERE 1"
+    " (SELECT c.number FROM chains c JOIN conversations v ON v.id = c.id WHERE TRUE"
 )
 
 
 def listed(
-    connection: sqlite3.Connection, filters: Filters, limit: int, offset: int = 0
+    connection: Database, filters: Filters, limit: int, offset: int = 0
 ) -> list[ConversationSummary]:  # fmt: skip
     """A page of the list."""
     clause, values = filter_clause(filters)
@@ -43,7 +44,7 @@ def listed(
     return lines
 
 
-def totals(connection: sqlite3.Connection, filters: Filters) -> dict[str, Any]:
+def totals(connection: Database, filters: Filters) -> dict[str, Any]:
     """Sums over the calls of all conversations that fit: billed, and what it would have cost directly."""
     clause, values = filter_clause(filters)
     names = ("conversations", "calls", "input", "cached", "output", "cost", "cost_direct", "breaks", "priced")
@@ -51,7 +52,7 @@ def totals(connection: sqlite3.Connection, filters: Filters) -> dict[str, Any]:
     return dict(zip(names, row, strict=True))
 
 
-def unpriced(connection: sqlite3.Connection, ids: Sequence[str]) -> frozenset[str]:
+def unpriced(connection: Database, ids: Sequence[str]) -> frozenset[str]:
     """Those of the conversations in which no call has a known price: their sum of nothing says nothing."""
     statement = (
         "SELECT EXISTS (SELECT 1 FROM exchanges e JOIN outcomes o ON o.exchange = e.id"
@@ -75,17 +76,17 @@ TIMELINE = (
 )
 
 
-def timeline(connection: sqlite3.Connection, conversation: str) -> list[dict[str, Any]]:
+def timeline(connection: Database, conversation: str) -> list[dict[str, Any]]:
     """One entry a call, oldest first: what it was billed, and what its window was."""
     return [dict(zip(TIMELINE, row, strict=True)) for row in connection.execute(_TIMELINE_SQL, (conversation,))]
 
 
-def message_count(connection: sqlite3.Connection, conversation: str) -> int:
+def message_count(connection: Database, conversation: str) -> int:
     statement = "SELECT count(*) FROM messages WHERE conversation = ?"
     return int(connection.execute(statement, (conversation,)).fetchone()[0])
 
 
-def short_messages(connection: sqlite3.Connection, conversation: str, most_bytes: int) -> list[bool]:
+def short_messages(connection: Database, conversation: str, most_bytes: int) -> list[bool]:
     """For each message in order, whether its original is so short. Reads no text."""
     statement = (
         "SELECT coalesce(b.size, 0) <= ? FROM messages m LEFT JOIN bodies b ON b.hash = m.body"
@@ -94,7 +95,7 @@ def short_messages(connection: sqlite3.Connection, conversation: str, most_bytes
     return [bool(row[0]) for row in connection.execute(statement, (most_bytes, conversation))]
 
 
-def before(connection: sqlite3.Connection, conversation: str, start: int) -> int:
+def before(connection: Database, conversation: str, start: int) -> int:
     """The sequence number behind which a conversation's message number `start` (from 0) stands."""
     if start < 1:
         return 0
@@ -103,7 +104,7 @@ def before(connection: sqlite3.Connection, conversation: str, start: int) -> int
     return int(row[0]) if row else 1 << 62
 
 
-def place_of(connection: sqlite3.Connection, conversation: str, item: str) -> int:
+def place_of(connection: Database, conversation: str, item: str) -> int:
     """The number of an item among its conversation's messages, from 0; -1 for none."""
     statement = (
         "SELECT count(*) FROM messages m WHERE m.conversation = ?1 AND m.seq <"
@@ -115,7 +116,7 @@ def place_of(connection: sqlite3.Connection, conversation: str, item: str) -> in
     return int(connection.execute(statement, (conversation, item)).fetchone()[0])
 
 
-def newest(connection: sqlite3.Connection) -> str:
+def newest(connection: Database) -> str:
     """Changes with everything that the list shows."""
     row = connection.execute("SELECT max(last_exchange), max(updated_at), count(*) FROM conversations").fetchone()
     return "-".join(str(value) for value in row)

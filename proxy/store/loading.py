@@ -12,11 +12,11 @@ from typing import Any, Self, TypeVar
 from proxy.errors import StoreError
 from proxy.store.archive import STATE_TABLES, state_columns
 from proxy.store.codec import pack
+from proxy.store.rows import columns
+from proxy.store.sealing import SEAL_COLUMNS
 from proxy.store.seals import BY_NAME, SealedTable, to_columns
 from proxy.store.signatures import signature
 from proxy.store.sqlite_connection import connect_writer, store_error
-from proxy.store.sqlite_rows import columns
-from proxy.store.sqlite_seals import SEAL_COLUMNS
 
 T = TypeVar("T")
 

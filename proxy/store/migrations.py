@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 
-from proxy.store.sqlite_seals import seal_existing
+from proxy.store.database import Database
+from proxy.store.sealing import seal_existing
 
 APPLICATION_ID = 0x75636C66  # "uclf": tells our files from any other SQLite file
 
@@ -290,7 +291,7 @@ def _signatures(connection: sqlite3.Connection) -> None:
 MIGRATIONS: tuple[Step, ...] = (*(_display, _working, _search, _seals, _compaction, _marks, _redaction, _signatures),)
 
 
-def version_of(connection: sqlite3.Connection) -> int:
+def version_of(connection: Database) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 

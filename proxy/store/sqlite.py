@@ -31,7 +31,7 @@ from proxy.core.records import (
     SummaryRow,
 )
 from proxy.errors import StoreError
-from proxy.store import sqlite_chain, sqlite_reader
+from proxy.store import deltas, reader
 from proxy.store.secret import keep_secret, read_secret, secret_file
 from proxy.store.sqlite_connection import Synchronous, connect_writer
 from proxy.store.sqlite_pool import ReadPool
@@ -91,41 +91,41 @@ class SqliteStore:
     async def find_branches(
         self, tenant: str, keys: Sequence[tuple[str, bytes]], scope: str, limit: int = 32
     ) -> list[BranchRow]:
-        return await self._read(lambda db: sqlite_reader.find_branches(db, tenant, keys, scope, limit))
+        return await self._read(lambda db: reader.find_branches(db, tenant, keys, scope, limit))
 
     async def branch(self, branch: str) -> BranchRow | None:
-        return await self._read(lambda db: sqlite_reader.branch(db, branch))
+        return await self._read(lambda db: reader.branch(db, branch))
 
     async def path(self, path: str) -> tuple[str, ...]:
-        return await self._read(lambda db: sqlite_chain.path(db, path))
+        return await self._read(lambda db: deltas.path(db, path))
 
     async def items(self, conversation: str, ids: Sequence[str]) -> list[StoredItem]:
-        return await self._read(lambda db: sqlite_reader.items(db, conversation, ids))
+        return await self._read(lambda db: reader.items(db, conversation, ids))
 
     async def plan(self, plan: str) -> PlanRow | None:
-        return await self._read(lambda db: sqlite_reader.plan(db, plan))
+        return await self._read(lambda db: reader.plan(db, plan))
 
     async def summary(self, key: str) -> SummaryRow | None:
-        return await self._read(lambda db: sqlite_reader.summary(db, key))
+        return await self._read(lambda db: reader.summary(db, key))
 
     async def summary_calls(self, conversation: str | None = None) -> list[SummaryCallRow]:
-        return await self._read(lambda db: sqlite_reader.summary_calls(db, conversation))
+        return await self._read(lambda db: reader.summary_calls(db, conversation))
 
     async def claim(self, name: str) -> tuple[str, float] | None:
-        return await self._read(lambda db: sqlite_reader.claim(db, name))
+        return await self._read(lambda db: reader.claim(db, name))
 
     async def learned(self) -> list[LearnedRow]:
-        return await self._read(sqlite_reader.learned)
+        return await self._read(reader.learned)
 
     async def marks(self, conversation: str) -> list[MarkRow]:
-        return await self._read(lambda db: sqlite_reader.marks(db, conversation))
+        return await self._read(lambda db: reader.marks(db, conversation))
 
     async def links(self, conversation: str) -> list[LinkRow]:
-        return await self._read(lambda db: sqlite_reader.links(db, conversation))
+        return await self._read(lambda db: reader.links(db, conversation))
 
     # -- views ---------------------------------------------------------------------------------
     async def conversations(self, *, tenant: str | None = None, limit: int = 100) -> list[ConversationSummary]:
-        return await self._read(lambda db: sqlite_reader.conversations(db, tenant, limit))
+        return await self._read(lambda db: reader.conversations(db, tenant, limit))
 
     async def transcript(self, conversation: str, *, branch: str | None = None) -> AsyncIterator[StoredItem]:
         """Page by page, each its own short transaction, so that a slow export holds nothing up.
@@ -142,38 +142,38 @@ class SqliteStore:
             after = page[-1].seq
 
     async def view(self, branch: str, *, summarized: bool | None = None) -> list[StoredItem]:
-        return await self._read(lambda db: sqlite_reader.view(db, branch, summarized))
+        return await self._read(lambda db: reader.view(db, branch, summarized))
 
     async def branches(self, conversation: str) -> list[BranchRow]:
-        return await self._read(lambda db: sqlite_reader.branches(db, conversation))
+        return await self._read(lambda db: reader.branches(db, conversation))
 
     async def exchanges(self, conversation: str) -> list[tuple[ExchangeRow, OutcomeRow | None]]:
-        return await self._read(lambda db: sqlite_reader.exchanges(db, conversation))
+        return await self._read(lambda db: reader.exchanges(db, conversation))
 
     async def folds(self, conversation: str) -> list[FoldRow]:
-        return await self._read(lambda db: sqlite_reader.folds(db, conversation))
+        return await self._read(lambda db: reader.folds(db, conversation))
 
     async def window(self, window: str) -> Manifest | None:
-        return await self._read(lambda db: sqlite_chain.window(db, window))
+        return await self._read(lambda db: deltas.window(db, window))
 
     async def windows(self, conversation: str) -> list[str]:
-        return await self._read(lambda db: sqlite_reader.windows(db, conversation))
+        return await self._read(lambda db: reader.windows(db, conversation))
 
     async def body(self, hash: bytes) -> bytes | None:
-        return await self._read(lambda db: sqlite_reader.body(db, hash))
+        return await self._read(lambda db: reader.body(db, hash))
 
     async def find_item(self, item: str, *, tenant: str | None = None) -> list[ItemRow]:
-        return await self._read(lambda db: sqlite_reader.find_item(db, item, tenant))
+        return await self._read(lambda db: reader.find_item(db, item, tenant))
 
     async def coverage(self, conversation: str, item: str) -> tuple[str, ...]:
-        return await self._read(lambda db: sqlite_reader.coverage(db, conversation, item))
+        return await self._read(lambda db: reader.coverage(db, conversation, item))
 
     async def search(
         self, query: str, *, tenant: str | None = None, conversation: str | None = None, limit: int = 20
     ) -> list[tuple[StoredItem, float]]:
         with contextlib.suppress(StoreError):  # what is indexed can be searched even when the disk is full
             await self._writer.catch_up()
-        return await self._read(lambda db: sqlite_reader.search(db, query, tenant, conversation, limit))
+        return await self._read(lambda db: reader.search(db, query, tenant, conversation, limit))
 
 
 def _secret_of(path: Path) -> bytes:
@@ -187,4 +187,4 @@ def _secret_of(path: Path) -> bytes:
 
 
 def _page(conversation: str, branch: str | None, after: int, connection: sqlite3.Connection) -> list[StoredItem]:
-    return sqlite_reader.transcript_page(connection, conversation, branch, after)
+    return reader.transcript_page(connection, conversation, branch, after)

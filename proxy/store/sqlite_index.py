@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 from proxy.store.codec import storable, unpack_text
+from proxy.store.database import Database
 
 _STEP_ROWS = 512
 _STEP_BYTES = 4 << 20
 
 
-def index_some(connection: sqlite3.Connection) -> bool:
+def index_some(connection: Database) -> bool:
     """Index the next messages inside an open transaction. True when there may be more."""
     done = connection.execute("SELECT indexed_to FROM search_index").fetchone()[0]
     rows = connection.execute("SELECT seq, text FROM messages WHERE seq > ? ORDER BY seq LIMIT ?", (done, _STEP_ROWS))

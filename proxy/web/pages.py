@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,8 @@ from proxy.errors import StoreError
 from proxy.store import listing
 from proxy.store.archive import Archive
 from proxy.store.base import Store
-from proxy.store.sqlite_reader import transcript_page
+from proxy.store.database import Database
+from proxy.store.reader import transcript_page
 from proxy.wire.readable import readable_text
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Pages:
         self._file = file
         self._last: tuple[str, str, _Served] | None = None  # chunks of one page come one after the other
 
-    async def ask(self, read: Callable[[sqlite3.Connection], T]) -> T:
+    async def ask(self, read: Callable[[Database], T]) -> T:
         """One read on a connection of its own. Raises `StoreError` without a store's file."""
         file = self._file
         if file is None:
@@ -101,7 +101,7 @@ class Pages:
     async def conversations(self, filters: Filters) -> Listed:
         """The newest conversations that fit, the sums over all that fit, and what changes when any of it does."""
 
-        def read(db: sqlite3.Connection) -> Listed:
+        def read(db: Database) -> Listed:
             found = listing.listed(db, filters, LIST_ROWS)
             free = listing.unpriced(db, [one.id for one in found if not one.cost])
             return Listed(found, free, listing.totals(db, filters), listing.newest(db))
@@ -205,7 +205,7 @@ def newest_branch(branches: Sequence[BranchRow]) -> BranchRow | None:
     return max(branches, key=lambda row: (row.kind == "main", row.updated_at, row.id), default=None)
 
 
-def _stored(connection: sqlite3.Connection, id: str, start: int) -> list[StoredItem]:
+def _stored(connection: Database, id: str, start: int) -> list[StoredItem]:
     after = listing.before(connection, id, start)
     found: list[StoredItem] = []
     while len(found) < CHUNK and (page := transcript_page(connection, id, None, after)):

@@ -22,7 +22,7 @@ from proxy.core.filters import Filters
 from proxy.core.records import Batch, Entry
 from proxy.store.archive import Archive
 from proxy.store.sqlite_connection import connect_writer
-from proxy.store.sqlite_rows import write_batch
+from proxy.store.rows import write_batch
 from tests.proxy.store.rows import (
     make_body,
     make_branch,

@@ -13,7 +13,7 @@ import pytest
 
 from proxy.core.records import Batch
 from proxy.store.sqlite_connection import connect_writer
-from proxy.store.sqlite_rows import write_batch
+from proxy.store.rows import write_batch
 from tests.bench.export_size import PREFIX, SUFFIX
 from tests.proxy.store.rows import (
     make_body,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from proxy.core.records import BranchRow, ExchangeRow, LearnedRow, OutcomeRow
-from proxy.store import sqlite_reader
+from proxy.store import reader
 from proxy.store.sqlite_connection import connect_reader
 from proxy.wire.readable import readable_text
 
@@ -27,11 +27,11 @@ class Records:
             return read(connection)
 
     def conversations(self) -> list[str]:
-        return [row.id for row in self._read(lambda db: sqlite_reader.conversations(db, None, 1000))]
+        return [row.id for row in self._read(lambda db: reader.conversations(db, None, 1000))]
 
     def exchanges(self, conversation: str = "") -> list[tuple[ExchangeRow, OutcomeRow | None]]:
         """Without a conversation: those that were passed as they came."""
-        return self._read(lambda db: sqlite_reader.exchanges(db, conversation))
+        return self._read(lambda db: reader.exchanges(db, conversation))
 
     def outcomes(self, conversation: str = "") -> list[OutcomeRow]:
         return [outcome for _, outcome in self.exchanges(conversation) if outcome is not None]
@@ -41,22 +41,22 @@ class Records:
         return self.outcomes(conversation)[-1]
 
     def branches(self, conversation: str) -> list[BranchRow]:
-        return self._read(lambda db: sqlite_reader.branches(db, conversation))
+        return self._read(lambda db: reader.branches(db, conversation))
 
     def learned(self) -> list[LearnedRow]:
-        return self._read(sqlite_reader.learned)
+        return self._read(reader.learned)
 
     def texts(self, conversation: str) -> list[str]:
         """Every stored message of the conversation, readable, oldest first."""
-        rows = self._read(lambda db: sqlite_reader.transcript_page(db, conversation, None, 0))
+        rows = self._read(lambda db: reader.transcript_page(db, conversation, None, 0))
         return [readable_text(row.data) for row in rows]
 
     def raws(self, conversation: str) -> list[bytes]:
-        rows = self._read(lambda db: sqlite_reader.transcript_page(db, conversation, None, 0))
+        rows = self._read(lambda db: reader.transcript_page(db, conversation, None, 0))
         return [row.data for row in rows]
 
     def folds(self, conversation: str) -> list[Any]:
-        return list(self._read(lambda db: sqlite_reader.folds(db, conversation)))
+        return list(self._read(lambda db: reader.folds(db, conversation)))
 
 
 def eventually(look: Callable[[], T], timeout_s: float = 5.0) -> T:

@@ -14,7 +14,7 @@ from proxy.core.filters import Filters
 from proxy.store.archive import Archive
 from proxy.store.codec import pack
 from proxy.store.seals import TABLES, from_columns, seal
-from proxy.store.sqlite_rows import columns
+from proxy.store.rows import columns
 from tests.proxy.audit.test_verify import exported, told, verified
 from tests.support.audited import copy_store, writing
 

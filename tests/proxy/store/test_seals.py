@@ -14,6 +14,8 @@ from proxy.core.records import Batch
 from proxy.errors import StoreError
 from proxy.store.archive import Archive, Tombstone, filter_clause
 from proxy.store.migrations import MIGRATIONS, migrate
+from proxy.store.rows import write_batch, write_gap
+from proxy.store.sealing import SEAL_COLUMNS, Sealer
 from proxy.store.seals import (
     BY_NAME,
     MESSAGES,
@@ -29,8 +31,6 @@ from proxy.store.seals import (
     to_json,
 )
 from proxy.store.sqlite_connection import connect_writer
-from proxy.store.sqlite_rows import write_batch, write_gap
-from proxy.store.sqlite_seals import SEAL_COLUMNS, Sealer
 from proxy.store.tombstones import is_signed, signed
 from tests.proxy.store.rows import make_exchange, make_item, make_items, make_outcome, small_batch
 

@@ -16,7 +16,7 @@ import pytest
 
 from proxy.core.records import Batch, BodyRow
 from proxy.errors import StoreError
-from proxy.store import sqlite_reader
+from proxy.store import reader
 from proxy.store.sqlite import SqliteStore
 from tests.proxy.store.rows import hashed, make_item, make_items, small_batch
 
@@ -126,7 +126,7 @@ async def test_reads_run_in_other_threads_and_beside_each_other(
         together.wait(10)  # passes only when three reads are under way at once
         threads.add(threading.get_ident())
 
-    monkeypatch.setattr(sqlite_reader, "branch", slow)
+    monkeypatch.setattr(reader, "branch", slow)
     await asyncio.gather(*(store.branch("b") for _ in range(6)))
     assert len(threads) == 3
     assert threading.get_ident() not in threads
@@ -142,7 +142,7 @@ async def test_a_failed_read_is_a_store_error_and_the_next_one_works(
     def broken(connection: sqlite3.Connection, conversation: str) -> None:
         connection.execute("SELECT * FROM nowhere")
 
-    monkeypatch.setattr(sqlite_reader, "branches", broken)
+    monkeypatch.setattr(reader, "branches", broken)
     with pytest.raises(StoreError, match=r"cannot read .*nowhere"):
         await store.branches("c")
     assert await store.branch("b") is None
@@ -156,14 +156,14 @@ async def test_a_transcript_is_read_in_pages_of_bounded_size(tmp_path: Path, mon
     large = [replace(make_item(f"large{number}"), body=hashed(bytes([number]))) for number in range(5)]
     await store.submit(Batch(items=tuple(large), bodies=tuple(BodyRow(i.body, bytes(3 << 20)) for i in large)))
     pages: list[int] = []
-    real = sqlite_reader.transcript_page
+    real = reader.transcript_page
 
     def counted(*values: object) -> list[object]:
         page = real(*values)  # type: ignore[arg-type]
         pages.append(len(page))
         return page  # type: ignore[return-value]
 
-    monkeypatch.setattr(sqlite_reader, "transcript_page", counted)
+    monkeypatch.setattr(reader, "transcript_page", counted)
     rows = [stored.row.id async for stored in await store.transcript("c")]
     assert len(set(rows)) == 605
     assert max(pages) <= 256

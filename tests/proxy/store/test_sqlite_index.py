@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from proxy.core.records import Batch
-from proxy.store import sqlite_index, sqlite_writer
+from proxy.store import sqlite_index, sqlite_writer, writer
+from proxy.store.rows import write_batch
 from proxy.store.sqlite import SqliteStore
 from proxy.store.sqlite_connection import connect_writer
 from proxy.store.sqlite_index import index_some
-from proxy.store.sqlite_rows import write_batch
 from tests.proxy.store.rows import make_item, small_batch
 
 
@@ -66,7 +66,7 @@ async def test_what_another_process_left_unindexed_is_found(tmp_path: Path) -> N
 
 async def test_bulk_idle_and_close_each_bring_the_index_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "ctx.db"
-    monkeypatch.setattr(sqlite_writer, "_IDLE_S", 1000.0)
+    monkeypatch.setattr(writer, "_IDLE_S", 1000.0)
     store = SqliteStore(path)
     await store.open()
     await store.submit(small_batch(1))
@@ -74,7 +74,7 @@ async def test_bulk_idle_and_close_each_bring_the_index_up(tmp_path: Path, monke
     await store.aclose()
     assert indexed_to(path) == 5
 
-    monkeypatch.setattr(sqlite_writer, "_IDLE_S", 0.01)
+    monkeypatch.setattr(writer, "_IDLE_S", 0.01)
     store = SqliteStore(path)
     await store.open()
     await store.submit(small_batch(2))
@@ -82,7 +82,7 @@ async def test_bulk_idle_and_close_each_bring_the_index_up(tmp_path: Path, monke
         while indexed_to(path) < 10:
             await asyncio.sleep(0.01)
 
-    monkeypatch.setattr(sqlite_writer, "_IDLE_S", 1000.0)
+    monkeypatch.setattr(writer, "_IDLE_S", 1000.0)
     monkeypatch.setattr(sqlite_writer, "_INDEX_BYTES", 10_000)
     await store.submit(small_batch(3))
     async with asyncio.timeout(10):

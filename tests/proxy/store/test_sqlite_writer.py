@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from proxy.core.records import Batch
 from proxy.errors import StoreError
-from proxy.store import sqlite_writer
+from proxy.store import sqlite_writer, writer
 from proxy.store.sqlite_connection import connect_reader, connect_writer
 from proxy.store.sqlite_writer import Writer
 from tests.proxy.store.rows import make_body, make_items, make_outcome, small_batch
@@ -191,7 +191,7 @@ async def test_full_disk_degrades_then_recovers_and_the_gap_is_told(bench: Bench
 
 
 async def test_it_recovers_without_traffic_too(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_writer, "_IDLE_S", 0.01)
+    monkeypatch.setattr(writer, "_IDLE_S", 0.01)
     with pytest.raises(StoreError):
         await bench.writer.put(bad_batch("7"))
     async with asyncio.timeout(10):
@@ -270,7 +270,7 @@ def test_a_loop_that_is_gone_does_not_stop_the_writer(bench: Bench) -> None:
 
 # -- the write-ahead log -------------------------------------------------------------------------
 async def test_the_log_shrinks_when_a_slow_reader_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_writer, "_IDLE_S", 0.01)
+    monkeypatch.setattr(writer, "_IDLE_S", 0.01)
     monkeypatch.setattr(sqlite_writer, "_LARGE_WAL_BYTES", 1 << 20)
     wal = bench.path.with_name("ctx.db-wal")
     await bench.writer.put(small_batch(0))

@@ -7,8 +7,8 @@ import tracemalloc
 from pathlib import Path
 
 from proxy.core.records import Batch
+from proxy.store.deltas import path as resolve_path
 from proxy.store.sqlite import SqliteStore
-from proxy.store.sqlite_chain import path as resolve_path
 from proxy.store.sqlite_connection import connect_reader
 from tests.proxy.store.rows import make_path, make_window
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,8 +23,8 @@ from proxy.core.records import (
     SummaryRow,
 )
 from proxy.store.codec import storable, unpack, unpack_strings, unpack_text
-from proxy.store.search_query import parse_query
-from proxy.store.sqlite_rows import (
+from proxy.store.database import Database
+from proxy.store.rows import (
     BRANCH_FIELDS,
     EXCHANGE_FIELDS,
     FOLD_FIELDS,
@@ -37,6 +36,7 @@ from proxy.store.sqlite_rows import (
     chunks,
     columns,
 )
+from proxy.store.search_query import parse_query
 
 _PAGE_ROWS = 256
 _PAGE_BYTES = 4 << 20
@@ -72,7 +72,7 @@ _PAGE_SQL = (
 _ITEMS_SQL = f"SELECT m.seq, {_MESSAGE} FROM messages m WHERE m.conversation = ? AND m.id IN (?*)"  # noqa: S608
 _FIND_ITEM_SQL = (
     f"SELECT m.seq, {_MESSAGE} FROM messages m JOIN conversations c ON c.id = m.conversation"  # noqa: S608
-    " WHERE m.id = ? AND (? IS NULL OR c.tenant = ?) ORDER BY m.seq"
+    " WHERE m.id = ? AND (CAST(? AS TEXT) IS NULL OR c.tenant = ?) ORDER BY m.seq"
 )
 _HIT_SQL = f"SELECT m.seq, {_MESSAGE} FROM messages m WHERE m.seq = ?"  # noqa: S608
 _HITS_SQL = (
@@ -95,7 +95,7 @@ _FIRST_TEXT_SQL = (
 
 # -- identity ------------------------------------------------------------------------------------
 def find_branches(
-    connection: sqlite3.Connection, tenant: str, keys: Sequence[tuple[str, bytes]], scope: str, limit: int
+    connection: Database, tenant: str, keys: Sequence[tuple[str, bytes]], scope: str, limit: int
 ) -> list[BranchRow]:
     matches: Counter[int] = Counter()
     for kind, key in keys:
@@ -112,17 +112,17 @@ def find_branches(
     return rows + _missing_parents(connection, tenant, rows)
 
 
-def branch(connection: sqlite3.Connection, branch_id: str) -> BranchRow | None:
+def branch(connection: Database, branch_id: str) -> BranchRow | None:
     row = connection.execute(f"SELECT {_BRANCH} FROM branches WHERE id = ?", (branch_id,)).fetchone()  # noqa: S608
     return BranchRow(*row) if row else None
 
 
-def branches(connection: sqlite3.Connection, conversation: str) -> list[BranchRow]:
+def branches(connection: Database, conversation: str) -> list[BranchRow]:
     statement = f"SELECT {_BRANCH} FROM branches WHERE conversation = ? ORDER BY rowid"  # noqa: S608
     return [BranchRow(*row) for row in connection.execute(statement, (conversation,))]
 
 
-def _missing_parents(connection: sqlite3.Connection, tenant: str, rows: Sequence[BranchRow]) -> list[BranchRow]:
+def _missing_parents(connection: Database, tenant: str, rows: Sequence[BranchRow]) -> list[BranchRow]:
     named = {row.id for row in rows}
     wanted = [id for id in dict.fromkeys(row.parent for row in rows) if id and id not in named]
     parents = []
@@ -132,15 +132,13 @@ def _missing_parents(connection: sqlite3.Connection, tenant: str, rows: Sequence
     return parents
 
 
-def _branches_of_scope(
-    connection: sqlite3.Connection, tenant: str, scope: str, limit: int, known: set[str]
-) -> list[BranchRow]:
+def _branches_of_scope(connection: Database, tenant: str, scope: str, limit: int, known: set[str]) -> list[BranchRow]:
     statement = f"SELECT {_BRANCH} FROM branches WHERE tenant = ? AND scope = ? ORDER BY touched DESC LIMIT ?"  # noqa: S608
     rows = [BranchRow(*row) for row in connection.execute(statement, (tenant, scope, limit + len(known)))]
     return [row for row in rows if row.id not in known]
 
 
-def items(connection: sqlite3.Connection, conversation: str, ids: Sequence[str]) -> list[StoredItem]:
+def items(connection: Database, conversation: str, ids: Sequence[str]) -> list[StoredItem]:
     found: dict[str, StoredItem] = {}
     for some in chunks(list(dict.fromkeys(ids))):
         for row in connection.execute(any_of(_ITEMS_SQL, len(some)), (conversation, *map(storable, some))):
@@ -149,45 +147,45 @@ def items(connection: sqlite3.Connection, conversation: str, ids: Sequence[str])
     return [found[id] for id in ids if id in found]
 
 
-def plan(connection: sqlite3.Connection, plan_id: str) -> PlanRow | None:
+def plan(connection: Database, plan_id: str) -> PlanRow | None:
     row = connection.execute("SELECT id, branch, data FROM plans WHERE id = ?", (plan_id,)).fetchone()
     return PlanRow(row[0], row[1], unpack(row[2])) if row else None
 
 
-def summary(connection: sqlite3.Connection, key: str) -> SummaryRow | None:
+def summary(connection: Database, key: str) -> SummaryRow | None:
     statement = f"SELECT {columns(SUMMARY_FIELDS)}, covers FROM summaries WHERE key = ?"  # noqa: S608
     row = connection.execute(statement, (key,)).fetchone()
     return SummaryRow(**dict(zip(SUMMARY_FIELDS, row, strict=False)), covers=unpack_strings(row[-1])) if row else None
 
 
-def summary_calls(connection: sqlite3.Connection, conversation: str | None) -> list[SummaryCallRow]:
+def summary_calls(connection: Database, conversation: str | None) -> list[SummaryCallRow]:
     chosen, values = ("", ()) if conversation is None else (" WHERE conversation = ?", (conversation,))
     statement = f"SELECT {columns(SUMMARY_CALL_FIELDS)} FROM summary_calls{chosen} ORDER BY seq"  # noqa: S608
     return [SummaryCallRow(*row) for row in connection.execute(statement, values)]
 
 
-def claim(connection: sqlite3.Connection, name: str) -> tuple[str, float] | None:
+def claim(connection: Database, name: str) -> tuple[str, float] | None:
     row = connection.execute("SELECT owner, until FROM claims WHERE name = ?", (name,)).fetchone()
     return (row[0], row[1]) if row else None
 
 
-def marks(connection: sqlite3.Connection, conversation: str) -> list[MarkRow]:
+def marks(connection: Database, conversation: str) -> list[MarkRow]:
     statement = "SELECT conversation, item, name, value FROM marks WHERE conversation = ? ORDER BY item, name"
     return [MarkRow(*row) for row in connection.execute(statement, (conversation,))]
 
 
-def links(connection: sqlite3.Connection, conversation: str) -> list[LinkRow]:
+def links(connection: Database, conversation: str) -> list[LinkRow]:
     statement = "SELECT conversation, a, b, type FROM links WHERE conversation = ? ORDER BY a, type, b"
     return [LinkRow(*row) for row in connection.execute(statement, (conversation,))]
 
 
-def learned(connection: sqlite3.Connection) -> list[LearnedRow]:
+def learned(connection: Database) -> list[LearnedRow]:
     statement = "SELECT upstream, model, name, value FROM learned ORDER BY upstream, model, name"
     return [LearnedRow(*row) for row in connection.execute(statement)]
 
 
 # -- views ---------------------------------------------------------------------------------------
-def conversations(connection: sqlite3.Connection, tenant: str | None, limit: int) -> list[ConversationSummary]:
+def conversations(connection: Database, tenant: str | None, limit: int) -> list[ConversationSummary]:
     """Newest first. The sums are kept by the database, so this reads a few rows for each line."""
     if tenant is None:
         cursor = connection.execute(f"{_CONVERSATIONS_SQL} ORDER BY last_exchange DESC, rowid DESC LIMIT ?", (limit,))
@@ -203,9 +201,7 @@ def conversations(connection: sqlite3.Connection, tenant: str | None, limit: int
     return lines
 
 
-def transcript_page(
-    connection: sqlite3.Connection, conversation: str, branch_id: str | None, after: int
-) -> list[StoredItem]:
+def transcript_page(connection: Database, conversation: str, branch_id: str | None, after: int) -> list[StoredItem]:
     """The next rows behind a sequence number: so many that neither time nor memory runs away."""
     statement, values = _PAGE_SQL, [conversation, after]
     if branch_id is not None:
@@ -223,21 +219,21 @@ def transcript_page(
     return page
 
 
-def view(connection: sqlite3.Connection, branch_id: str, summarized: bool | None) -> list[StoredItem]:
+def view(connection: Database, branch_id: str, summarized: bool | None) -> list[StoredItem]:
     return [_working(row) for row in connection.execute(_VIEW_SQL[summarized], (branch_id,))]
 
 
-def exchanges(connection: sqlite3.Connection, conversation: str) -> list[tuple[ExchangeRow, OutcomeRow | None]]:
+def exchanges(connection: Database, conversation: str) -> list[tuple[ExchangeRow, OutcomeRow | None]]:
     cursor = connection.execute(f"{_EXCHANGES_SQL} WHERE e.conversation = ? ORDER BY e.seq", (conversation,))
     return [_exchange(row) for row in cursor]
 
 
-def exchange(connection: sqlite3.Connection, id: str) -> tuple[ExchangeRow, OutcomeRow | None] | None:
+def exchange(connection: Database, id: str) -> tuple[ExchangeRow, OutcomeRow | None] | None:
     row = connection.execute(f"{_EXCHANGES_SQL} WHERE e.id = ?", (id,)).fetchone()
     return _exchange(row) if row else None
 
 
-def folds(connection: sqlite3.Connection, conversation: str) -> list[FoldRow]:
+def folds(connection: Database, conversation: str) -> list[FoldRow]:
     statement = f"SELECT seq, {columns(FOLD_FIELDS)} FROM folds WHERE conversation = ? ORDER BY seq"  # noqa: S608
     found = []
     for seq, *values in connection.execute(statement, (conversation,)).fetchall():
@@ -246,23 +242,23 @@ def folds(connection: sqlite3.Connection, conversation: str) -> list[FoldRow]:
     return found
 
 
-def windows(connection: sqlite3.Connection, conversation: str) -> list[str]:
+def windows(connection: Database, conversation: str) -> list[str]:
     statement = (
         "SELECT w.id FROM exchanges e JOIN windows w ON w.exchange = e.id WHERE e.conversation = ? ORDER BY w.seq"
     )
     return [row[0] for row in connection.execute(statement, (conversation,))]
 
 
-def body(connection: sqlite3.Connection, hash: bytes) -> bytes | None:
+def body(connection: Database, hash: bytes) -> bytes | None:
     row = connection.execute("SELECT data FROM bodies WHERE hash = ?", (hash,)).fetchone()
     return unpack(row[0]) if row else None
 
 
-def find_item(connection: sqlite3.Connection, item: str, tenant: str | None) -> list[ItemRow]:
+def find_item(connection: Database, item: str, tenant: str | None) -> list[ItemRow]:
     return [_item(row[1:]) for row in connection.execute(_FIND_ITEM_SQL, (storable(item), tenant, tenant))]
 
 
-def coverage(connection: sqlite3.Connection, conversation: str, item: str) -> tuple[str, ...]:
+def coverage(connection: Database, conversation: str, item: str) -> tuple[str, ...]:
     """The originals behind a summary item, in order; what it names of other summaries' items is looked up in turn."""
     originals: dict[str, None] = {}
     known = {item}
@@ -279,7 +275,7 @@ def coverage(connection: sqlite3.Connection, conversation: str, item: str) -> tu
     return tuple(sorted(originals, key=lambda id: order.get(id, 0)))
 
 
-def _covered(connection: sqlite3.Connection, conversation: str, names: Sequence[str]) -> list[str]:
+def _covered(connection: Database, conversation: str, names: Sequence[str]) -> list[str]:
     """What these summary items name, by their own rows and by links."""
     ids: list[str] = []
     for some in chunks(names):
@@ -291,7 +287,7 @@ def _covered(connection: sqlite3.Connection, conversation: str, names: Sequence[
     return ids
 
 
-def _summaries_among(connection: sqlite3.Connection, conversation: str, ids: Sequence[str]) -> list[str]:
+def _summaries_among(connection: Database, conversation: str, ids: Sequence[str]) -> list[str]:
     found: list[str] = []
     for some in chunks(ids):
         statement = any_of("SELECT DISTINCT item FROM summaries WHERE conversation = ? AND item IN (?*)", len(some))
@@ -300,7 +296,7 @@ def _summaries_among(connection: sqlite3.Connection, conversation: str, ids: Seq
 
 
 def search(
-    connection: sqlite3.Connection, text: str, tenant: str | None, conversation: str | None, limit: int
+    connection: Database, text: str, tenant: str | None, conversation: str | None, limit: int
 ) -> list[tuple[StoredItem, float]]:
     query = parse_query(text)
     if not query.match or limit < 1:

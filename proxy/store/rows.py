@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from hashlib import blake2b
@@ -23,6 +22,8 @@ from proxy.core.records import (
     WindowRow,
 )
 from proxy.store.codec import pack, storable
+from proxy.store.database import Database
+from proxy.store.sealing import SEAL_COLUMNS, Sealer
 from proxy.store.seals import (
     EXCHANGES,
     GAPS,
@@ -39,7 +40,6 @@ from proxy.store.seals import (
     plain,
     to_columns,
 )
-from proxy.store.sqlite_seals import SEAL_COLUMNS, Sealer
 
 T = TypeVar("T")
 Value = str | bytes | int | float | None
@@ -82,7 +82,7 @@ def _insert(table: str, names: Sequence[str], tail: str = "ON CONFLICT DO NOTHIN
 
 _BODY = _insert("bodies", ("hash", "size", "data", "redacted"))
 _MESSAGE = _insert("messages", (*MESSAGES.names, *SEAL_COLUMNS))
-_FOLD = _insert("folds", (*FOLD_FIELDS, "id"))
+_FOLD = _insert("folds", (*FOLD_FIELDS, "id"), "ON CONFLICT DO NOTHING RETURNING seq")
 _CLAIM = _insert(
     "claims",
     ("name", "owner", "at", "until"),
@@ -94,7 +94,7 @@ _LINK = _insert("links", ("conversation", "a", "b", "type"))
 _MARK = _insert(
     "marks",
     ("conversation", "item", "name", "value"),
-    "ON CONFLICT (conversation, item, name) DO UPDATE SET value = excluded.value WHERE value <> excluded.value",
+    "ON CONFLICT (conversation, item, name) DO UPDATE SET value = excluded.value WHERE marks.value <> excluded.value",
 )
 _NUMBER = _insert("branch_numbers", ("id",))
 _KEY = (
@@ -104,7 +104,7 @@ _KEY = (
 _LEARNED = _insert(
     "learned",
     ("upstream", "model", "name", "value"),
-    "ON CONFLICT (upstream, model, name) DO UPDATE SET value = excluded.value WHERE value <> excluded.value",
+    "ON CONFLICT (upstream, model, name) DO UPDATE SET value = excluded.value WHERE learned.value <> excluded.value",
 )
 # `touched` orders branches by their last write: a number of the store, as clocks differ and jump.
 _BRANCH = (
@@ -121,13 +121,13 @@ _ARRIVED = (
 _FRESH = _insert("working", ("branch", "conversation", "item", "is_pinned", "importance", "origin", "fold"), tail="")
 _COUNT = (
     "INSERT INTO conversations (id, tenant, items) VALUES (?, '', ?)"
-    " ON CONFLICT (id) DO UPDATE SET items = items + excluded.items"
+    " ON CONFLICT (id) DO UPDATE SET items = conversations.items + excluded.items"
 )
 _KNOWN = "SELECT id FROM messages WHERE conversation = ? AND id IN (?*)"
 _KNOWN_BODIES = "SELECT hash, redacted FROM bodies WHERE hash IN (?*)"
 
 
-def write_batch(connection: sqlite3.Connection, batch: Batch, secret: bytes = b"") -> None:
+def write_batch(connection: Database, batch: Batch, secret: bytes = b"") -> None:
     """Insert everything that is new. Exchanges and branches first: they say whose a conversation is."""
     sealer = Sealer(connection, secret)
     sealer.knows(map(_exchange_chain, batch.exchanges), map(_branch_chain, batch.branches))
@@ -161,7 +161,7 @@ def write_batch(connection: sqlite3.Connection, batch: Batch, secret: bytes = b"
 
 
 def write_gap(
-    connection: sqlite3.Connection, started_at: str, ended_at: str, batches: int, reason: str, secret: bytes = b""
+    connection: Database, started_at: str, ended_at: str, batches: int, reason: str, secret: bytes = b""
 ) -> None:
     """Record that batches were lost, and why."""
     sealer = Sealer(connection, secret)
@@ -185,14 +185,12 @@ def _cleaned(value: Any) -> Any:
     return value
 
 
-def _many(
-    connection: sqlite3.Connection, statement: str, rows: Sequence[T], values: Callable[[T], Sequence[Value]]
-) -> None:
+def _many(connection: Database, statement: str, rows: Sequence[T], values: Callable[[T], Sequence[Value]]) -> None:
     if rows:
         connection.executemany(statement, map(values, rows))
 
 
-def _write_bodies(connection: sqlite3.Connection, bodies: Sequence[BodyRow]) -> dict[bytes, bytes]:
+def _write_bodies(connection: Database, bodies: Sequence[BodyRow]) -> dict[bytes, bytes]:
     """Bodies that are new. Most are known (frames, the items of a fork), and packing costs more than asking.
 
     Returns what the redacted ones hash to since, as it is kept.
@@ -222,13 +220,13 @@ def _write_redactions(sealer: Sealer, batch: Batch, marks: dict[bytes, bytes]) -
             sealer.insert(_REDACTION, REDACTIONS, conversation or STRAY, (conversation, hash, mark))
 
 
-def _write_items(connection: sqlite3.Connection, sealer: Sealer, items: Sequence[ItemRow]) -> None:
+def _write_items(connection: Database, sealer: Sealer, items: Sequence[ItemRow]) -> None:
     """Both stores' rows."""
     _write_messages(connection, sealer, [_original(connection, item) for item in items])
     _many(connection, _ARRIVED, items, _arrived_values)
 
 
-def _write_messages(connection: sqlite3.Connection, sealer: Sealer, items: Sequence[ItemRow]) -> None:
+def _write_messages(connection: Database, sealer: Sealer, items: Sequence[ItemRow]) -> None:
     """The display store's rows. A fork submits a whole path, so what is known costs one look-up, not an insert."""
     groups: dict[str, dict[str, ItemRow]] = {}
     for item in items:
@@ -245,16 +243,16 @@ def _write_messages(connection: sqlite3.Connection, sealer: Sealer, items: Seque
             connection.execute(_COUNT, (conversation, len(rows)))
 
 
-def _write_fold(connection: sqlite3.Connection, sealer: Sealer, fold: FoldRow) -> None:
+def _write_fold(connection: Database, sealer: Sealer, fold: FoldRow) -> None:
     """Flag what is open and insert the compacted view. Not for one that is known, nor one of an older state."""
     if fold.follows is not None:
         last = connection.execute(_LAST_FOLD, (fold.conversation, fold.branch)).fetchone()
         if (last[0] if last else "") != fold.follows:
             return
-    cursor = connection.execute(_FOLD, (*_fold_values(fold), _fold_id(fold)))
-    if cursor.rowcount != 1:
+    numbers = connection.execute(_FOLD, (*_fold_values(fold), _fold_id(fold))).fetchall()
+    if not numbers:
         return
-    number = cursor.lastrowid or 0
+    number = numbers[0][0]
     connection.execute("UPDATE working SET is_summarized = 1 WHERE branch = ? AND is_summarized = 0", (fold.branch,))
     # A re-inserted row shows its original, which is there already; should a gap have eaten it, this brings it back.
     originals = [_original(connection, item) for item in fold.fresh]
@@ -264,7 +262,7 @@ def _write_fold(connection: sqlite3.Connection, sealer: Sealer, fold: FoldRow) -
         connection.execute(_FRESH, (*_fresh_fields(item), origin, number))
 
 
-def _original(connection: sqlite3.Connection, item: ItemRow) -> ItemRow:
+def _original(connection: Database, item: ItemRow) -> ItemRow:
     """The display row that a fresh row stands for: of a re-insertion of a re-insertion, the very first."""
     if not item.origin:
         return item

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from typing import TypeVar
 
 from proxy.core.records import Entry, Manifest, WindowRow
 from proxy.errors import StoreError
-from proxy.store import sqlite_reader
+from proxy.store import reader
 from proxy.store.codec import unpack_blobs, unpack_entries, unpack_strings
-from proxy.store.sqlite_rows import WINDOW_FIELDS, columns
+from proxy.store.database import Database
+from proxy.store.rows import WINDOW_FIELDS, columns
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ _WINDOW_SQL = f"SELECT {columns(WINDOW_FIELDS)}, tail, gaps FROM windows"  # noq
 _MAX_DEPTH = 100_000
 
 
-def path(connection: sqlite3.Connection, path_id: str) -> tuple[str, ...]:
+def path(connection: Database, path_id: str) -> tuple[str, ...]:
     """The item ids; none for an unknown path, and none where a gap has eaten a base: both mean "not known"."""
     if not path_id:
         return ()
@@ -28,7 +28,7 @@ def path(connection: sqlite3.Connection, path_id: str) -> tuple[str, ...]:
     return () if resolved is None else resolved
 
 
-def window(connection: sqlite3.Connection, id: str) -> Manifest | None:
+def window(connection: Database, id: str) -> Manifest | None:
     """The manifest by window id or exchange id; StoreError where a gap has eaten a base."""
     row = connection.execute(f"{_WINDOW_SQL} WHERE id = ?", (id,)).fetchone()
     if row is None:
@@ -46,12 +46,12 @@ def window(connection: sqlite3.Connection, id: str) -> Manifest | None:
             f"window {found.id} cannot be rebuilt: a row that it builds on was not written",
             hint="the store was full or locked at that time; see the table gaps",
         )
-    exchange, outcome = sqlite_reader.exchange(connection, found.exchange) or (None, None)
+    exchange, outcome = reader.exchange(connection, found.exchange) or (None, None)
     return Manifest(found, entries, exchange, outcome)
 
 
 def _resolve(
-    connection: sqlite3.Connection, statement: str, id: str, decode: Callable[[bytes], tuple[T, ...]]
+    connection: Database, statement: str, id: str, decode: Callable[[bytes], tuple[T, ...]]
 ) -> tuple[T, ...] | None:
     """The first `keep` of the base, then the tail, for as many bases as there are. None when one is missing.
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from proxy.store import signatures
+from proxy.store.database import Database
 from proxy.store.seals import BY_NAME, FIRST, STRAY, SealedTable, from_columns, plain, seal, to_columns
 
 SEAL_COLUMNS = ("chain", "place", "seal")
 
 _CHAIN_SQL = "SELECT number, length, head FROM chains WHERE id = ?"
-_NEW_SQL = "INSERT INTO chains (id, length, head) VALUES (?, 0, x'')"
+_NEW_SQL = "INSERT INTO chains (id, length, head) VALUES (?, 0, x'') ON CONFLICT (id) DO NOTHING RETURNING number"
 _HEAD_SQL = "UPDATE chains SET length = ?, head = ? WHERE number = ?"
 _SIGNED_HEAD_SQL = "UPDATE chains SET length = ?, head = ?, signature = ? WHERE number = ?"
 _OF_EXCHANGE_SQL = "SELECT conversation, tenant FROM exchanges WHERE id = ?"
@@ -31,7 +31,7 @@ class _Head:
 class Sealer:
     """The chains that one batch adds to: one look-up and one update for each of them. Heads are signed with a key."""
 
-    def __init__(self, connection: sqlite3.Connection, secret: bytes = b"") -> None:
+    def __init__(self, connection: Database, secret: bytes = b"") -> None:
         self._connection = connection
         self._secret = secret
         self._heads: dict[str, _Head] = {}
@@ -101,8 +101,9 @@ class Sealer:
         if head is None:
             row = self._connection.execute(_CHAIN_SQL, (chain,)).fetchone()
             if row is None:
-                number = self._connection.execute(_NEW_SQL, (chain,)).lastrowid or 0
-                row = (number, 0, FIRST)
+                begun = self._connection.execute(_NEW_SQL, (chain,)).fetchall()
+                # Another process was first: its rows are behind that lock, and there by now.
+                row = (begun[0][0], 0, FIRST) if begun else self._connection.execute(_CHAIN_SQL, (chain,)).fetchone()
             head = self._heads[chain] = _Head(*row)
         return head
 
@@ -121,7 +122,7 @@ def chain_finder(sealer: Sealer, table: SealedTable) -> Callable[[Sequence[Any]]
     return lambda _values: STRAY
 
 
-def seal_existing(connection: sqlite3.Connection, tables: Sequence[str]) -> None:
+def seal_existing(connection: Database, tables: Sequence[str]) -> None:
     """Chain all rows that were written before there were seals: table by table, in the order they came."""
     sealer = Sealer(connection)
     for table in (BY_NAME[name] for name in tables):

@@ -10,35 +10,35 @@ from pathlib import Path
 import pytest
 
 from proxy.core.records import Batch, KeyRow
-from proxy.store import sqlite_chain, sqlite_reader
+from proxy.store import deltas, reader
+from proxy.store.rows import write_batch
 from proxy.store.sqlite_connection import connect_reader, connect_writer
-from proxy.store.sqlite_rows import write_batch
 from tests.proxy.store.rows import make_fold, small_batch
 
 QUESTIONS: dict[str, Callable[[sqlite3.Connection], object]] = {
-    "find_branches": lambda db: sqlite_reader.find_branches(db, "t", [("node", b"1")], "s", 32),
-    "branch": lambda db: sqlite_reader.branch(db, "c"),
-    "branches": lambda db: sqlite_reader.branches(db, "c"),
-    "items": lambda db: sqlite_reader.items(db, "c", ["ci1x0"]),
-    "plan": lambda db: sqlite_reader.plan(db, "p"),
-    "summary": lambda db: sqlite_reader.summary(db, "k"),
-    "conversations": lambda db: sqlite_reader.conversations(db, None, 100),
-    "conversations of a tenant": lambda db: sqlite_reader.conversations(db, "t", 100),
-    "transcript": lambda db: sqlite_reader.transcript_page(db, "c", None, 0),
-    "transcript of a branch": lambda db: sqlite_reader.transcript_page(db, "c", "c", 0),
-    "model's view": lambda db: sqlite_reader.view(db, "c", False),
-    "archive": lambda db: sqlite_reader.view(db, "c", True),
-    "all of a view": lambda db: sqlite_reader.view(db, "c", None),
-    "exchanges": lambda db: sqlite_reader.exchanges(db, "c"),
-    "folds": lambda db: sqlite_reader.folds(db, "c"),
-    "windows": lambda db: sqlite_reader.windows(db, "c"),
-    "window": lambda db: sqlite_chain.window(db, "cw1"),
-    "window of an exchange": lambda db: sqlite_chain.window(db, "ce1"),
-    "path": lambda db: sqlite_chain.path(db, "cp1"),
-    "body": lambda db: sqlite_reader.body(db, b"x"),
-    "find_item": lambda db: sqlite_reader.find_item(db, "ci1x0", "t"),
-    "coverage": lambda db: sqlite_reader.coverage(db, "c", "C1"),
-    "search": lambda db: sqlite_reader.search(db, "tool words", "t", "c", 20),
+    "find_branches": lambda db: reader.find_branches(db, "t", [("node", b"1")], "s", 32),
+    "branch": lambda db: reader.branch(db, "c"),
+    "branches": lambda db: reader.branches(db, "c"),
+    "items": lambda db: reader.items(db, "c", ["ci1x0"]),
+    "plan": lambda db: reader.plan(db, "p"),
+    "summary": lambda db: reader.summary(db, "k"),
+    "conversations": lambda db: reader.conversations(db, None, 100),
+    "conversations of a tenant": lambda db: reader.conversations(db, "t", 100),
+    "transcript": lambda db: reader.transcript_page(db, "c", None, 0),
+    "transcript of a branch": lambda db: reader.transcript_page(db, "c", "c", 0),
+    "model's view": lambda db: reader.view(db, "c", False),
+    "archive": lambda db: reader.view(db, "c", True),
+    "all of a view": lambda db: reader.view(db, "c", None),
+    "exchanges": lambda db: reader.exchanges(db, "c"),
+    "folds": lambda db: reader.folds(db, "c"),
+    "windows": lambda db: reader.windows(db, "c"),
+    "window": lambda db: deltas.window(db, "cw1"),
+    "window of an exchange": lambda db: deltas.window(db, "ce1"),
+    "path": lambda db: deltas.path(db, "cp1"),
+    "body": lambda db: reader.body(db, b"x"),
+    "find_item": lambda db: reader.find_item(db, "ci1x0", "t"),
+    "coverage": lambda db: reader.coverage(db, "c", "C1"),
+    "search": lambda db: reader.search(db, "tool words", "t", "c", 20),
 }
 _SORTS_A_FEW_OR_NUMBERS = {"search", "find_branches", "branches", "windows", "find_item"}
 
