@@ -25,7 +25,7 @@ class Plain:
 
     def __init__(self, upstream_url: str) -> None:
         self._base = upstream_url
-        self._upstream = Upstream(UpstreamOptions())
+        self._upstream = Upstream(UpstreamOptions(max_connections=12_000))
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["path"] == "/ctx/ready":
