@@ -57,6 +57,12 @@ class Measured:
         """About what keeping this keeps in memory: an element's bytes and texts, and what is known of it."""
         return 2 * self.listing.size_bytes + ITEM_BYTES * len(self.ids)
 
+    def part(self, ids: Sequence[str], listing: Listing) -> Measured:
+        """What is known of some of the items, in order; `listing` is theirs. Nothing is read again."""
+        known = {fact.id: fact for fact in self.facts}
+        facts = tuple([known[item] for item in ids])
+        return Measured(self.conversation, tuple(ids), facts, sum([fact.tokens for fact in facts]), listing, self.stale)
+
     def new_tokens(self, known: Collection[str]) -> int:
         return sum([fact.tokens for fact in self.facts if fact.id not in known])
 

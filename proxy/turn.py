@@ -138,22 +138,23 @@ class Turns:
         count: Count | None,
     ) -> Turn:
         unseen = placement.path.steps[: placement.inherited] if original is None else ()
+        ids: Sequence[str]
         if unseen:
             ids = item_ids(placement.conversation, conversation.elements, before=unseen)
         else:
             live.numbered = await self._numbered(placement.conversation, conversation, live.numbered)
-            ids = list(live.numbered.ids)
+            ids = live.numbered.ids
         prior = live.prior
         is_managed = not (
             placement.kind == "side" or live.state.is_suspended or placement.is_unresolved or conversation.is_opaque
         )
-        asked: Asked | None = None
+        own, own_ids = conversation, ids
         if is_managed or conversation.wire == "responses":  # there, reasoning may not stand without its call
-            whole_list = live.restored(fmt, conversation, ids)
-            if whole_list is not None:
-                asked = Asked(conversation, await self._builder.measure(conversation, placement.conversation, ids))
-                conversation, ids = whole_list[0], list(whole_list[1])
+            conversation, ids = live.restored(fmt, own, ids) or (own, ids)
         measured = await self._builder.measure(conversation, placement.conversation, ids, prior)
+        asked: Asked | None = None
+        if conversation is not own:
+            asked = Asked(own, measured.part(own_ids, await self._builder.listing(own)))
         tools_tokens = (await self._tokenizer.count_async([conversation.tools.decode("utf-8", "replace")]))[0]
         knows_usage = conversation.wants_usage
         turn = Turn(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from proxy.cli.main import app
+from proxy.measuring import Measured, Measurer
 from tests.support import builders, replies
 from tests.support.expanding import NAME, OTHER, SIZE, THEIRS, Talk, events, expand, reply, talking, text_of
 from tests.support.records import Records
@@ -222,3 +224,20 @@ def test_what_the_model_came_back_for_is_shown_and_exported(tmp_path: Path) -> N
     assert shown["importance"] == {first: 2.0, second: 1.0}
     exported = run.invoke(app, ["export", "--db", str(db)]).stdout.splitlines()
     assert any('"expanded"' in line and first in line for line in exported)
+
+
+def test_perf_what_was_expanded_does_not_make_the_list_be_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    measure = Measurer._measure
+
+    def counted(self: Measurer, *given: Any) -> Measured:
+        made = measure(self, *given)
+        read.append(made.fresh)
+        return made
+
+    monkeypatch.setattr(Measurer, "_measure", counted)
+    with talking() as talk:
+        for _ in range(3):
+            talk.up.enqueue(reply(None, [expand(id=talk.ids[0])], stream=False), reply("found", stream=False))
+            talk.say("look it up")
+    assert sum(read) <= len(talk.messages) + 2 * 3 + 2, read
