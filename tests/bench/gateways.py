@@ -23,8 +23,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.bench.hot_path import CHUNKS, TICK_US, growing, large_list, openings, provider, same
-from tests.bench.peers import KEY, Running, everyone
+from tests.bench.peers import KEY, Running, everyone, our_own
 from tests.bench.plot import bars
+from tests.bench.ways import WAYS
 
 Bodies = Callable[[], Iterator[bytes]]
 
@@ -265,6 +266,12 @@ def main() -> None:
         for case in cases(arguments.scale):
             figures += run(case, targets, arguments.rounds)
             print(f"measured {case.name}", file=sys.stderr)
+        base = [target for target in targets if target.name in ("direct", "plain")]
+        for way in WAYS:
+            with our_own(f"{url}{way.path}", way.settings, way.models) as ours:
+                load = Case(way.name, way.bodies, max(2, int(40 * arguments.scale)))
+                figures += run(load, [*base, ours], arguments.rounds)
+            print(f"measured {way.name}", file=sys.stderr)
     print(table(figures))
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=1))

@@ -49,10 +49,10 @@ class Figure:
 # -- the provider ------------------------------------------------------------------------------------
 
 
-def _reply() -> bytes:
-    message = {"role": "assistant", "content": "ok then"}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    body = json.dumps({**BASE, "object": "chat.completion", "choices": [choice], "usage": USAGE}).encode()
+def _reply(message: dict[str, Any], finish: str = "stop", tokens: int = 100) -> bytes:
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    usage = {"prompt_tokens": tokens, "completion_tokens": 2, "total_tokens": tokens + 2}
+    body = json.dumps({**BASE, "object": "chat.completion", "choices": [choice], "usage": usage}).encode()
     head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
@@ -64,7 +64,23 @@ def _event(choices: list[dict[str, Any]], **more: object) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-REPLY = _reply()
+def _whole(path: bytes, body: bytes) -> bytes:
+    """A reply that is not streamed. `/billed` counts tokens, `/expand` asks for what the window left out first."""
+    if path.startswith(b"/billed"):
+        return _reply(ANSWER, tokens=len(body) // 4)
+    if path.startswith(b"/expand") and (left_out := LEFT_OUT.findall(body)):
+        messages = json.loads(body)["messages"]
+        if messages[-1]["role"] != "tool":
+            arguments = json.dumps({"id": left_out[-1].decode()})
+            call = {"name": "ctx_expand", "arguments": arguments}
+            calls = [{"id": f"call_expand{len(messages)}", "type": "function", "function": call}]
+            return _reply({"role": "assistant", "content": None, "tool_calls": calls}, "tool_calls")
+    return REPLY
+
+
+ANSWER = {"role": "assistant", "content": "ok then"}
+LEFT_OUT = re.compile(rb"\bid ([a-z2-7]{12})")
+REPLY = _reply(ANSWER)
 WANTS_STREAM = re.compile(rb'"stream"\s*:\s*true')
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 WORDS = [_event([{"index": 0, "delta": {"content": f"word{n} "}, "finish_reason": None}]) for n in range(10)]
@@ -91,7 +107,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         while head := await reader.readuntil(b"\r\n\r\n"):
             body = await _read_body(reader, head.lower())
             if not WANTS_STREAM.search(body[:300] + b" " + body[-300:]):  # peers write the field where they like
-                writer.write(REPLY)
+                writer.write(_whole(head.split(b" ", 2)[1], body))
                 continue
             writer.write(STREAM_HEAD)
             for number in range(CHUNKS):  # a peer breaks off where one chunk comes again and again

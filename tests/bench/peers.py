@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import venv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -207,11 +207,15 @@ def wait_for_port(port: int, timeout_s: float) -> bool:
 
 
 @contextmanager
-def our_own(upstream_url: str, policy: str) -> Iterator[Running]:
-    """undercliff with its default configuration but for the policy."""
-    with served_process(f"{upstream_url}/v1", policy__name=policy) as served:
+def our_own(
+    upstream_url: str,
+    settings: Mapping[str, object] | None = None,
+    models: Mapping[str, Mapping[str, object]] | None = None,
+) -> Iterator[Running]:
+    """undercliff, with its default configuration where none is given."""
+    with served_process(f"{upstream_url}/v1", models=models, **(settings or {})) as served:
         assert served.process is not None
-        yield Running("undercliff" if policy == "sticky" else f"undercliff, {policy}", served.port, served.process.pid)
+        yield Running("undercliff", served.port, served.process.pid)
 
 
 @contextmanager
@@ -235,7 +239,7 @@ def everyone(upstream_url: str, homes: Path, scratch: Path, only: Sequence[str])
         port = int(upstream_url.rpartition(":")[2])
         running = [Running("direct", port, 0)]
         running.append(stack.enter_context(plain(upstream_url)))
-        running.append(stack.enter_context(our_own(upstream_url, "sticky")))
+        running.append(stack.enter_context(our_own(upstream_url)))
         for peer in PEERS:
             if only and peer.name not in only:
                 continue
