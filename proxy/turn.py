@@ -152,9 +152,8 @@ class Turns:
         if is_managed or conversation.wire == "responses":  # there, reasoning may not stand without its call
             conversation, ids = live.restored(fmt, own, ids) or (own, ids)
         measured = await self._builder.measure(conversation, placement.conversation, ids, prior)
-        asked: Asked | None = None
-        if conversation is not own:
-            asked = Asked(own, measured.part(own_ids, await self._builder.listing(own)))
+        is_own = conversation is own
+        asked = None if is_own else Asked(own, measured.part(own_ids, await self._builder.listing(own)))
         tools_tokens = (await self._tokenizer.count_async([conversation.tools.decode("utf-8", "replace")]))[0]
         knows_usage = conversation.wants_usage
         turn = Turn(
