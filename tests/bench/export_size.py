@@ -21,8 +21,8 @@ from proxy.audit.verify import verify_export, verify_store
 from proxy.core.filters import Filters
 from proxy.core.records import Batch, Entry
 from proxy.store.archive import Archive
-from proxy.store.sqlite_connection import connect_writer
 from proxy.store.rows import write_batch
+from proxy.store.sqlite_connection import connect_writer
 from tests.proxy.store.rows import (
     make_body,
     make_branch,

@@ -1,6 +1,6 @@
 """Every gateway side by side over loopback in one run: CPU a request and a chunk, added latency, throughput, memory.
 
-Run it with `python -m tests.bench.gateways [--only NAME…] [--json FILE] [--plot FILE.svg]`. It
+Run it with `python -m tests.bench.gateways [--only NAME…] [--json FILE] [--readme]`. It
 installs the peers once (Debian, pip and npm packages) below `--homes`, names those it cannot have,
 and runs the others turn by turn against one cheap provider in a process of its own. Latency is
 what a proxy adds to the direct call in the same round; CPU is that of its whole process tree.
@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,9 +21,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tests.bench.gateways_table import Figure, table, write_readme
 from tests.bench.hot_path import CHUNKS, TICK_US, growing, large_list, openings, provider, same
 from tests.bench.peers import KEY, Running, everyone, our_own
-from tests.bench.plot import bars
 from tests.bench.ways import WAYS
 
 Bodies = Callable[[], Iterator[bytes]]
@@ -39,20 +38,6 @@ class Case:
     requests: int
     connections: int = 1
     units: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One proxy in one case, a value a round. Times in microseconds but `p50` and `p99` in milliseconds."""
-
-    case: str
-    name: str
-    cpu: tuple[float, ...]  # per request, or per chunk
-    p50: tuple[float, ...]
-    p99: tuple[float, ...]
-    rate: tuple[float, ...]  # requests a second
-    rss_mb: float
-    failed: int
 
 
 def huge() -> Iterator[bytes]:
@@ -219,29 +204,6 @@ def provider_process() -> Iterator[str]:
         process.kill()
 
 
-def table(figures: Sequence[Figure]) -> str:
-    """Medians over the rounds; latencies are what is added to the direct call of the same case."""
-    direct = {f.case: f for f in figures if f.name == "direct"}
-    lines = [
-        f"{'case':32}{'proxy':18}{'CPU µs (spread)':>26}{'× plain':>9}{'+p50 ms':>9}{'+p99 ms':>9}{'req/s':>8}{'MB':>6}"
-    ]
-    base = {f.case: statistics.median(f.cpu) for f in figures if f.name == "plain"}
-    for f in figures:
-        if f.name == "direct":
-            continue
-        cpu = statistics.median(f.cpu)
-        spread = f"{cpu:,.0f} ({min(f.cpu):,.0f}-{max(f.cpu):,.0f})"
-        p50 = statistics.median(f.p50) - statistics.median(direct[f.case].p50)
-        p99 = statistics.median(f.p99) - statistics.median(direct[f.case].p99)
-        ratio = cpu / base[f.case] if base.get(f.case) else 0.0
-        note = f"  {f.failed} FAILED" if f.failed else ""
-        lines.append(
-            f"{f.case:32}{f.name:18}{spread:>26}{ratio:>9.2f}{p50:>9.2f}{p99:>9.2f}"
-            f"{statistics.median(f.rate):>8,.0f}{f.rss_mb:>6.0f}{note}"
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--provider", action="store_true", help=argparse.SUPPRESS)
@@ -250,7 +212,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the numbers of requests")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--plot", type=Path)
+    parser.add_argument("--readme", action="store_true", help="write the table and the plot of the README anew")
     arguments = parser.parse_args()
     if arguments.provider:
         with provider() as url:
@@ -275,12 +237,8 @@ def main() -> None:
     print(table(figures))
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(figure) for figure in figures], indent=1))
-    if arguments.plot:
-        arguments.plot.write_text(bars("CPU a request", _rows(figures)))
-
-
-def _rows(figures: Sequence[Figure]) -> list[tuple[str, str, float]]:
-    return [(f.case, f.name, statistics.median(f.cpu)) for f in figures if f.name != "direct" and not f.failed]
+    if arguments.readme:
+        write_readme(figures)
 
 
 if __name__ == "__main__":

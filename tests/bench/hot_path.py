@@ -201,10 +201,10 @@ def growing_from(size: int) -> Iterator[bytes]:
 
 
 def talks() -> Iterator[bytes]:
-    """The large list again and again, each time as another conversation."""
+    """Lists of 201 messages and 440 KB, each of a conversation of its own: no message is in two of them."""
     for number in count():
         system, *rest = large_list()
-        yield _body([{**system, "content": f"{system['content']} Case {number}."}, *rest])
+        yield _body([system, *({**said, "content": f"case {number}: {said['content']}"} for said in rest)])
 
 
 # -- measuring ---------------------------------------------------------------------------------------

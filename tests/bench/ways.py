@@ -71,6 +71,7 @@ WAYS = (
     Way(
         "440 KB, solved anew",
         growing,
+        path="/billed",
         settings={"policy.name": "greedy"},
         models={"*": {"window": ROOM, "cliff": ROOM}},
     ),
