@@ -8,6 +8,7 @@ import gc
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -365,6 +366,9 @@ async def _open_store(config: Config, on_batch: Callable[[Batch], None]) -> Stor
         queue_mb=config.store.queue_mb,
         on_batch=on_batch,
         prepare=redacted if config.store.redact else None,
+        secret_file=Path(config.store.secret_file),
+        spool=Path(config.store.spool),
+        spool_mb=config.store.spool_mb,
     )
     try:
         await store.open()

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 
 from proxy.config import StoreConfig
 from proxy.core.headers import RawHeaders, header
@@ -86,14 +87,14 @@ def keys_in(headers: RawHeaders) -> tuple[str, ...]:
 
 
 def tenant_secret(store: StoreConfig) -> bytes:
-    """The key of the tenant HMAC: kept beside a file store, so that a restart knows its tenants again.
+    """The key of the tenant HMAC: kept beside a file store, and the same for all replicas of another.
 
     Raises `StoreError` when it cannot be kept and the store is required.
     """
-    file = file_of(store.url) if store.enabled else None
-    if file is None:
+    file = file_of(store.url)
+    path = secret_file(file) if file is not None else Path(store.secret_file)
+    if not store.enabled or (file is None and not store.secret_file):
         return secrets.token_bytes(SECRET_BYTES)
-    path = secret_file(file)
     try:
         return keep_secret(path)
     except OSError as error:

@@ -240,7 +240,13 @@ def _resolve(config: Config, environ: Mapping[str, str]) -> Config:
     compaction = dataclasses.replace(config.compaction, key=own)
     keys = tuple(key for text in config.server.client_keys for key in re.split(r"[,\s]+", text.strip()) if key)
     server = dataclasses.replace(config.server, client_keys=keys)
-    store = dataclasses.replace(config.store, url=config.store.url or str(_data_folder(environ) / "undercliff.db"))
+    data = _data_folder(environ)
+    store = dataclasses.replace(
+        config.store,
+        url=config.store.url or str(data / "undercliff.db"),
+        secret_file=str(Path(config.store.secret_file or data / "undercliff.secret").expanduser()),
+        spool=str(Path(config.store.spool or data / "spool").expanduser()),
+    )
     return dataclasses.replace(config, server=server, upstream=upstream, store=store, compaction=compaction)
 
 

@@ -92,6 +92,13 @@ class StoreConfig:
     )
     queue_mb: int = setting(64, "Writes waiting for the disk; beyond it requests wait for the store.", low=1)
     redact: bool = setting(False, "Replace what looks like a key or password before a message is kept; marked as such.")
+    secret_file: str = setting(
+        "", "PostgreSQL: the key that all replicas share; empty is undercliff.secret in the data folder."
+    )
+    spool: str = setting(
+        "", "PostgreSQL: folder for writes while the database is away; empty is spool in the data folder."
+    )
+    spool_mb: int = setting(1024, "PostgreSQL: as much may wait there; beyond it a gap is recorded.", low=1)
     required: bool = setting(True, "Refuse to start when the store cannot be opened; false runs without it.")
 
 

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from proxy.core.filters import Filters
 from proxy.errors import StoreError
 from proxy.store.codec import unpack
-from proxy.store.database import Cursor, Database
+from proxy.store.database import Cursor, Database, stream
 from proxy.store.migrations import MIGRATIONS, version_of
 from proxy.store.rows import any_of, chunks, columns
 from proxy.store.seals import TABLES, SealedTable, from_columns
@@ -265,7 +265,7 @@ def filter_clause(filters: Filters) -> tuple[str, list[Any]]:
 def _rows_page(
     connection: Database, chain: int, after: int, upto: int | None, tables: Sequence[SealedTable]
 ) -> list[SealedRow]:
-    cursors = [(table, connection.execute(_ROWS_SQL[table.name], (chain, after, PAGE_ROWS))) for table in tables]
+    cursors = [(table, stream(connection, _ROWS_SQL[table.name], (chain, after, PAGE_ROWS))) for table in tables]
     page: list[SealedRow] = []
     size = 0
     merged = heapq.merge(*(_tagged(table, cursor) for table, cursor in cursors), key=lambda entry: entry[1][0])
@@ -316,7 +316,7 @@ def _bodies_page(connection: Database, *, after: int) -> list[tuple[int, bytes, 
     page: list[tuple[int, bytes, int, bytes | None, bytes]] = []
     size = 0
     statement = "SELECT seq, hash, size, data, redacted FROM bodies WHERE seq > ? ORDER BY seq"
-    cursor = connection.execute(statement, (after,))
+    cursor = stream(connection, statement, (after,))
     for seq, hash, length, data, mark in cursor:
         plain = _unpacked(data)
         page.append((seq, hash, length, plain, mark))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from proxy.core.records import (
     SummaryRow,
 )
 from proxy.store.codec import storable, unpack, unpack_strings, unpack_text
-from proxy.store.database import Database
+from proxy.store.database import Cursor, Database, stream
 from proxy.store.rows import (
     BRANCH_FIELDS,
     EXCHANGE_FIELDS,
@@ -36,7 +36,7 @@ from proxy.store.rows import (
     chunks,
     columns,
 )
-from proxy.store.search_query import parse_query
+from proxy.store.search_query import SearchQuery, parse_query
 
 _PAGE_ROWS = 256
 _PAGE_BYTES = 4 << 20
@@ -209,7 +209,7 @@ def transcript_page(connection: Database, conversation: str, branch_id: str | No
         values.append(branch_id)
     page: list[StoredItem] = []
     size = 0
-    cursor = connection.execute(f"{statement} ORDER BY m.seq LIMIT ?", (*values, _PAGE_ROWS))
+    cursor = stream(connection, f"{statement} ORDER BY m.seq LIMIT ?", (*values, _PAGE_ROWS))
     for seq, *fields, data in cursor:
         page.append(StoredItem(seq, _item(fields), data=unpack(data) if data is not None else b""))
         size += len(page[-1].data)
@@ -295,22 +295,30 @@ def _summaries_among(connection: Database, conversation: str, ids: Sequence[str]
     return found
 
 
+Ranked = Callable[[Database, SearchQuery, str | None, str | None], Cursor]
+"""The sequence numbers of messages that match, the best first."""
+
+
+def ranked(connection: Database, query: SearchQuery, tenant: str | None, conversation: str | None) -> Cursor:
+    return connection.execute(_HITS_SQL, (query.match, tenant, tenant, conversation, conversation))
+
+
 def search(
-    connection: Database, text: str, tenant: str | None, conversation: str | None, limit: int
+    connection: Database, ranked: Ranked, text: str, tenant: str | None, conversation: str | None, limit: int
 ) -> list[tuple[StoredItem, float]]:
     query = parse_query(text)
     if not query.match or limit < 1:
         return []
     hits: list[StoredItem] = []
-    ranked = connection.execute(_HITS_SQL, (query.match, tenant, tenant, conversation, conversation))
-    for (seq,) in ranked:
+    found = ranked(connection, query, tenant, conversation)
+    for (seq,) in found:
         row = connection.execute(_HIT_SQL, (seq,)).fetchone()
         stored = StoredItem(row[0], _item(row[1:]))
         if query.accepts(stored.row.text):
             hits.append(stored)
         if len(hits) == limit:
             break
-    ranked.close()
+    found.close()
     return [(stored, 1 - place / len(hits)) for place, stored in enumerate(hits)]
 
 

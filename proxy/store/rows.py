@@ -131,7 +131,7 @@ def write_batch(connection: Database, batch: Batch, secret: bytes = b"") -> None
     """Insert everything that is new. Exchanges and branches first: they say whose a conversation is."""
     sealer = Sealer(connection, secret)
     sealer.knows(map(_exchange_chain, batch.exchanges), map(_branch_chain, batch.branches))
-    _write_redactions(sealer, batch, _write_bodies(connection, batch.bodies))
+    _write_redactions(sealer, batch, write_bodies(connection, batch.bodies))
     for exchange in batch.exchanges:
         _EXCHANGE.write(sealer, exchange, sealer.chain_of_exchange(exchange.id))
     _many(connection, _BRANCH, batch.branches, _branch_values)
@@ -190,7 +190,7 @@ def _many(connection: Database, statement: str, rows: Sequence[T], values: Calla
         connection.executemany(statement, map(values, rows))
 
 
-def _write_bodies(connection: Database, bodies: Sequence[BodyRow]) -> dict[bytes, bytes]:
+def write_bodies(connection: Database, bodies: Sequence[BodyRow]) -> dict[bytes, bytes]:
     """Bodies that are new. Most are known (frames, the items of a fork), and packing costs more than asking.
 
     Returns what the redacted ones hash to since, as it is kept.

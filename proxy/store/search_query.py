@@ -17,6 +17,8 @@ class SearchQuery:
 
     match: str
     literals: tuple[str, ...]
+    phrases: tuple[str, ...] = ()
+    """The same phrases without quotes, for another index."""
 
     def accepts(self, text: str) -> bool:
         folded = _folded(text) if self.literals else ""
@@ -28,11 +30,12 @@ def parse_query(text: str) -> SearchQuery:
     literals: list[str] = []
     for word in text.replace("\0", " ").encode("utf-8", "replace").decode().split():
         if any(letter.isalnum() for letter in word):
-            phrases.append('"' + word.replace('"', '""') + '"')
+            phrases.append(word)
         bare = word.strip(_EDGES)
         if bare and not bare.isalnum():
             literals.append(_folded(bare))
-    return SearchQuery(match=" ".join(phrases), literals=tuple(literals))
+    quoted = ['"' + phrase.replace('"', '""') + '"' for phrase in phrases]
+    return SearchQuery(match=" ".join(quoted), literals=tuple(literals), phrases=tuple(phrases))
 
 
 def _folded(text: str) -> str:

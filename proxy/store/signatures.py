@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-Purpose = Literal["tombstone", "chain", "export"]
+Purpose = Literal["tombstone", "chain", "export", "store"]
 
 
 def signature(secret: bytes, purpose: Purpose, *told: Any) -> bytes:

@@ -79,6 +79,10 @@ class Writer:
         """A fault that each batch would only meet again, after the same wait."""
         raise NotImplementedError
 
+    def _rows(self, batches: Sequence[Batch], gap: Gap | None) -> Callable[[Database], None]:
+        """What writes them, inside a transaction."""
+        return partial(_write_rows, batches, gap, self._secret)
+
     def _written(self, batches: Sequence[Batch]) -> None:
         """These were committed."""
 
@@ -187,10 +191,10 @@ class Writer:
     def _commit(self, batches: Sequence[Batch]) -> StoreError | None:
         with self._changed:
             gap, self._gap = self._gap, None
-        error = self._transact(partial(_write_rows, batches, gap, self._secret))
+        error = self._transact(self._rows(batches, gap))
         if error is not None and isinstance(error.__cause__, UnicodeEncodeError):
             batches = [cleaned(batch) for batch in batches]
-            error = self._transact(partial(_write_rows, batches, gap, self._secret))
+            error = self._transact(self._rows(batches, gap))
         if error is not None:
             self._restore_gap(gap)
             return error

@@ -1,4 +1,4 @@
-"""COMP-15 with four processes on one database file: whoever gets there first compacts, once, and all go on the same."""
+"""COMP-15 with four processes on one store: whoever gets there first compacts, once, and all go on the same."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from tests.integration.test_summaries import GOOD, WINDOW, Provider, agents, fol
 from tests.support import builders
 from tests.support.serve import ServedProcess, dotted
 from tests.support.session import FOLDED, NEVER, conversation, from_store, ok
+from tests.support.stores import Stores, stores
 from tests.support.upstream import ScriptedUpstream
+
+__all__ = ["stores"]  # the fixture
 
 
 @contextmanager
-def four(up: ScriptedUpstream, folder: Path, **settings: Any) -> Iterator[list[ServedProcess]]:
-    shared = dotted({"policy__options": NEVER, "store__url": str(folder / "one.db"), **settings})
+def four(up: ScriptedUpstream, folder: Path, place: str, **settings: Any) -> Iterator[list[ServedProcess]]:
+    shared = dotted({"policy__options": NEVER, "store__url": place, **settings})
     made = []
     for number in range(4):
         own = folder / str(number)
@@ -37,10 +40,10 @@ def four(up: ScriptedUpstream, folder: Path, **settings: Any) -> Iterator[list[S
 
 
 @dataclass(frozen=True)
-class File:
-    """The file that they share, for those who look into one proxy's."""
+class Shared:
+    """The store that they share, for those who look into one proxy's."""
 
-    db: Path
+    db: str
 
 
 async def summarized(store: Any, name: str) -> list[int]:
@@ -49,12 +52,12 @@ async def summarized(store: Any, name: str) -> list[int]:
 
 
 @pytest.mark.parametrize("summarizer", ["upstream", pytest.param("digest", marks=pytest.mark.slow)])
-def test_comp_15_four_processes_one_compaction(summarizer: str, tmp_path: Path) -> None:
+def test_comp_15_four_processes_one_compaction(summarizer: str, tmp_path: Path, stores: Stores) -> None:
     provider = Provider(good)
     settings = {"compaction__summarizer": summarizer, "compaction__wait_s": 5.0}
     messages = talk([builders.system(), builders.user("station four"), *builders.step(1, "ok")], 52)
-    with ScriptedUpstream(provider) as up, four(up, tmp_path, **settings) as proxies:
-        file: Any = File(tmp_path / "one.db")
+    with ScriptedUpstream(provider) as up, four(up, tmp_path, stores.place("one"), **settings) as proxies:
+        file: Any = Shared(stores.place("one"))
 
         def all_at_once() -> set[str]:
             with ThreadPoolExecutor(4) as pool:

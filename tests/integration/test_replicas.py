@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -15,10 +13,13 @@ from tests.support.expanding import ITEM_ID, NAME, expand
 from tests.support.records import Records
 from tests.support.serve import Served, served
 from tests.support.session import FOLDED, conversation, from_store, ok, strict, tokens_of
+from tests.support.stores import Stores, stores
 from tests.support.upstream import Action, Request, ScriptedUpstream
 
 Message = builders.Message
 MODELS = {"*": {"window": 4600}}
+
+__all__ = ["stores"]  # the fixture
 
 
 class Watch:
@@ -58,23 +59,15 @@ def asking(up: ScriptedUpstream, call: dict[str, Any]) -> Callable[[Request], Ac
     return once
 
 
-def copy(db: Path, to: Path) -> Path:
-    """What another process would find if this one died now."""
-    with closing(sqlite3.connect(db)) as source, closing(sqlite3.connect(to)) as target:
-        source.backup(target)
-    to.with_suffix(".secret").write_bytes(db.with_suffix(".secret").read_bytes())
-    return to
-
-
 @contextmanager
-def watching(tmp_path: Path, *, beside: bool, hidden: bool = False) -> Iterator[tuple[Watch, Served]]:
-    with ScriptedUpstream(strict) as up, served(up.base_url, tmp_path / "a.db", models=MODELS) as proxy:
+def watching(stores: Stores, *, beside: bool, hidden: bool = False) -> Iterator[tuple[Watch, Served]]:
+    with ScriptedUpstream(strict) as up, served(up.base_url, stores.place("a"), models=MODELS) as proxy:
         watch = Watch(up, beside=beside)
         for number in range(14):
             if hidden and number in (6, 13):
                 up.handler = asking(up, expand(f"call_exp{number:05}", id=watch.ids()[0]))
             watch.turn(proxy, number)
-        assert len(Records(tmp_path / "a.db").folds(watch.name)) > 2 and FOLDED in up.requests[-1].body
+        assert len(Records(stores.place("a")).folds(watch.name)) > 2 and FOLDED in up.requests[-1].body
         yield watch, proxy
 
 
@@ -83,45 +76,45 @@ BESIDE = pytest.mark.parametrize("beside", [False, True], ids=["asked", "beside"
 
 @BESIDE
 @pytest.mark.parametrize("hidden", [False, True], ids=["plain", "hidden"])
-def test_after_many_folds_a_restart_changes_no_byte(tmp_path: Path, beside: bool, hidden: bool) -> None:
-    with watching(tmp_path, beside=beside, hidden=hidden) as (watch, proxy):
-        copy(tmp_path / "a.db", tmp_path / "b.db")
+def test_after_many_folds_a_restart_changes_no_byte(stores: Stores, beside: bool, hidden: bool) -> None:
+    with watching(stores, beside=beside, hidden=hidden) as (watch, proxy):
+        stores.copy("a", "b")
         messages = [*watch.messages]
         whole = [watch.turn(proxy, 14), watch.turn(proxy, 15)]
         if hidden:
             assert any(NAME.encode() in body for body in whole)
         watch.messages = messages
-        with served(watch.up.base_url, tmp_path / "b.db", models=MODELS) as again:
+        with served(watch.up.base_url, stores.place("b"), models=MODELS) as again:
             killed = [watch.turn(again, 14)]
-        with served(watch.up.base_url, tmp_path / "b.db", models=MODELS) as again:
+        with served(watch.up.base_url, stores.place("b"), models=MODELS) as again:
             killed.append(watch.turn(again, 15))
         assert killed == whole
 
 
 @BESIDE
 @pytest.mark.parametrize("hidden", [False, True], ids=["plain", "hidden"])
-def test_a_fork_after_a_restart_starts_with_its_parents_window(tmp_path: Path, beside: bool, hidden: bool) -> None:
-    with watching(tmp_path, beside=beside, hidden=hidden) as (watch, proxy):
-        copy(tmp_path / "a.db", tmp_path / "b.db")
+def test_a_fork_after_a_restart_starts_with_its_parents_window(stores: Stores, beside: bool, hidden: bool) -> None:
+    with watching(stores, beside=beside, hidden=hidden) as (watch, proxy):
+        stores.copy("a", "b")
         messages = watch.messages[:-1]
         watch.messages = [*messages, builders.assistant("an answer of the client's own"), builders.user("why?")]
         whole = watch.ask(proxy)
         watch.messages = [*messages, builders.assistant("an answer of the client's own"), builders.user("why?")]
-        with served(watch.up.base_url, tmp_path / "b.db", models=MODELS) as again:
+        with served(watch.up.base_url, stores.place("b"), models=MODELS) as again:
             assert watch.ask(again) == whole
         assert FOLDED in whole
 
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["plain", "hidden"])
-def test_two_replicas_in_turns_send_what_one_would(tmp_path: Path, hidden: bool) -> None:
+def test_two_replicas_in_turns_send_what_one_would(stores: Stores, hidden: bool) -> None:
     """Each request goes to the other process: what memory holds of the branch is older than what the file holds."""
-    with watching(tmp_path, beside=False, hidden=hidden) as (watch, proxy):
-        copy(tmp_path / "a.db", tmp_path / "b.db")
+    with watching(stores, beside=False, hidden=hidden) as (watch, proxy):
+        stores.copy("a", "b")
         messages = [*watch.messages]
-        with served(watch.up.base_url, tmp_path / "a.db", models=MODELS) as other:
+        with served(watch.up.base_url, stores.place("a"), models=MODELS) as other:
             mixed = [watch.turn((other, proxy)[number % 2], number) for number in range(14, 24)]
         watch.messages = messages
-        with served(watch.up.base_url, tmp_path / "b.db", models=MODELS) as one:
+        with served(watch.up.base_url, stores.place("b"), models=MODELS) as one:
             assert mixed == [watch.turn(one, number) for number in range(14, 24)]
-        folds = from_store(tmp_path / "a.db", lambda store: store.folds(watch.name))
+        folds = from_store(stores.place("a"), lambda store: store.folds(watch.name))
         assert len(folds) > 4

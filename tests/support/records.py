@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from proxy.core.records import BranchRow, ExchangeRow, LearnedRow, OutcomeRow
 from proxy.store import reader
+from proxy.store.postgres_connection import connect
 from proxy.store.sqlite_connection import connect_reader
 from proxy.wire.readable import readable_text
 
@@ -19,11 +20,16 @@ T = TypeVar("T")
 class Records:
     """Reads one database file, each time anew."""
 
-    def __init__(self, db: Path) -> None:
+    def __init__(self, db: Path | str) -> None:
         self._db = db
 
     def _read(self, read: Callable[[Any], T]) -> T:
-        with closing(connect_reader(self._db)) as connection:
+        if "://" in str(self._db):
+            with closing(connect(str(self._db))) as database:
+                found = read(database)
+                database.rest()
+                return found
+        with closing(connect_reader(Path(self._db))) as connection:
             return read(connection)
 
     def conversations(self) -> list[str]:

@@ -44,7 +44,7 @@ class Served:
     """A running proxy. `base_url` ends in /v1, as a client's OPENAI_BASE_URL does."""
 
     url: str
-    db: Path
+    db: Any  # a file, or a URL
     config: Config | None = None
 
     @property
@@ -65,7 +65,7 @@ def served(
     Without `db` everything is gone afterwards; with it, a second block goes on where the first one stopped.
     """
     with TemporaryDirectory() as folder:
-        path = Path(db) if db else Path(folder) / "undercliff.db"
+        path = db if "://" in str(db) else Path(db) if db else Path(folder) / "undercliff.db"
         config = make_config(upstream_url, path, dotted(settings), models)
         with serving(create_app(config), **server_options(config.server)) as url:
             wait_ready(url)

@@ -100,7 +100,7 @@ def raw_messages(body: bytes) -> list[bytes]:
     return out
 
 
-def from_store(db: Path, read: Callable[[Store], Awaitable[T]]) -> T:
+def from_store(db: Path | str, read: Callable[[Store], Awaitable[T]]) -> T:
     """What `read` finds in a store of its own on the same file."""
 
     async def run() -> T:

@@ -10,11 +10,11 @@ import pytest
 
 from proxy.core.records import Batch, ClaimRow, LinkRow, SummaryCallRow, SummaryRow
 from proxy.store.base import Store
-from tests.proxy.store.backends import BACKENDS
+from tests.proxy.store.backends import BACKEND_PARAMS, BACKENDS
 from tests.proxy.store.rows import hashed, make_fold, make_items
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=BACKEND_PARAMS)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     store = BACKENDS[request.param](tmp_path)
     await store.open()

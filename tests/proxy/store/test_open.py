@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,11 +37,17 @@ async def test_paths_and_sqlite_urls_open_that_file(
 
 
 @pytest.mark.parametrize("url", ["postgres://h/db", "postgresql://u:p@h/db", "postgresql+psycopg://h/db"])
-def test_postgres_is_refused_without_repeating_its_password(url: str) -> None:
-    with pytest.raises(ConfigError, match="no PostgreSQL store yet") as caught:
-        open_store(url)
-    assert "u:p" not in str(caught.value)
-    assert "sqlite:///" in caught.value.hint
+def test_a_url_of_postgres_is_its_store_and_connects_to_nothing(url: str) -> None:
+    assert type(open_store(url)).__name__ == "PostgresStore"
+
+
+def test_without_the_extra_postgres_is_refused_and_the_extra_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    for name in [name for name in sys.modules if name.startswith("proxy.store.postgres")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ConfigError, match="extra postgres") as caught:
+        open_store("postgresql://u:secret@h/db")
+    assert "undercliff[postgres]" in caught.value.hint and "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("url", ["mysql://h/db", "", ":memory:", "sqlite:///", "sqlite://host/x"])

@@ -38,7 +38,7 @@ QUESTIONS: dict[str, Callable[[sqlite3.Connection], object]] = {
     "body": lambda db: reader.body(db, b"x"),
     "find_item": lambda db: reader.find_item(db, "ci1x0", "t"),
     "coverage": lambda db: reader.coverage(db, "c", "C1"),
-    "search": lambda db: reader.search(db, "tool words", "t", "c", 20),
+    "search": lambda db: reader.search(db, reader.ranked, "tool words", "t", "c", 20),
 }
 _SORTS_A_FEW_OR_NUMBERS = {"search", "find_branches", "branches", "windows", "find_item"}
 

@@ -11,7 +11,7 @@ import pytest
 
 from proxy.errors import StoreError
 from proxy.store.sqlite_connection import connect_writer
-from proxy.store.sqlite_pool import ReadPool
+from proxy.store.sqlite_pool import FilePool
 
 
 @pytest.fixture
@@ -21,14 +21,14 @@ def path(tmp_path: Path) -> Path:
 
 
 async def test_a_connection_is_used_again(path: Path) -> None:
-    pool = ReadPool(path, size=4)
+    pool = FilePool(path, size=4)
     used = {id(await pool.run(lambda connection: connection)) for _ in range(5)}
     assert len(used) == 1
     pool.close()
 
 
 async def test_no_more_connections_than_threads(path: Path) -> None:
-    pool, used, together = ReadPool(path, size=2), set[int](), threading.Barrier(2)
+    pool, used, together = FilePool(path, size=2), set[int](), threading.Barrier(2)
 
     def read(connection: sqlite3.Connection) -> None:
         together.wait(10)
@@ -40,7 +40,7 @@ async def test_no_more_connections_than_threads(path: Path) -> None:
 
 
 async def test_a_failed_read_costs_its_connection(path: Path) -> None:
-    pool, seen = ReadPool(path, size=1), list[sqlite3.Connection]()
+    pool, seen = FilePool(path, size=1), list[sqlite3.Connection]()
 
     def broken(connection: sqlite3.Connection) -> None:
         seen.append(connection)
@@ -55,14 +55,14 @@ async def test_a_failed_read_costs_its_connection(path: Path) -> None:
 
 
 async def test_a_file_that_is_gone_is_a_store_error(tmp_path: Path) -> None:
-    pool = ReadPool(tmp_path / "gone.db", size=1)
+    pool = FilePool(tmp_path / "gone.db", size=1)
     with pytest.raises(StoreError, match=r"gone\.db"):
         await pool.run(lambda connection: connection.execute("SELECT 1").fetchone())
     pool.close()
 
 
 async def test_closing_closes_what_is_idle_and_refuses_the_rest(path: Path) -> None:
-    pool = ReadPool(path, size=1)
+    pool = FilePool(path, size=1)
     connection = await pool.run(lambda connection: connection)
     pool.close()
     pool.close()
