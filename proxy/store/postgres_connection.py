@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import select
 import time
@@ -47,6 +48,8 @@ class _Connection(psycopg.Connection[Any]):
                 found = poll.poll(None if left == float("inf") else max(left, 0) * 1000)
                 if not found:
                     self.close()
+                    with contextlib.suppress(psycopg.Error):  # whatever it had begun ends here
+                        gen.close()
                     raise OutOfTimeError("no answer from the server in time")
                 event = found[0][1]
                 ready = (1 if event & ~select.POLLOUT else 0) | (2 if event & select.POLLOUT else 0)

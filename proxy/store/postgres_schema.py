@@ -275,6 +275,8 @@ _VERSION_TABLE = (
     " (one BIGINT PRIMARY KEY, version BIGINT NOT NULL, mark BYTEA NOT NULL)"
 )
 
+_VERSION_ROW = "INSERT INTO undercliff_schema (one, version, mark) VALUES (1, 0, x'') ON CONFLICT DO NOTHING"
+
 
 def version_of(database: Database) -> int:
     """The number of the last step; 0 for a database without our tables."""
@@ -290,18 +292,16 @@ def migrate(database: Database, steps: tuple[Step, ...] = STEPS) -> None:
     if version_of(database) >= len(steps):
         return
     for number, step in enumerate(steps, start=1):
+        is_done = False
         database.execute("BEGIN")
         try:
             database.execute("SELECT pg_advisory_xact_lock(?)", (_LOCK,))
             database.execute(_VERSION_TABLE)
-            database.execute(
-                "INSERT INTO undercliff_schema (one, version, mark) VALUES (1, 0, x'') ON CONFLICT DO NOTHING"
-            )
+            database.execute(_VERSION_ROW)
             row = database.execute("SELECT version FROM undercliff_schema FOR UPDATE").fetchone()
             if row[0] < number:
                 step(database)
                 database.execute("UPDATE undercliff_schema SET version = ?", (number,))
-        except BaseException:
-            database.execute("ROLLBACK")
-            raise
-        database.execute("COMMIT")
+            is_done = True
+        finally:
+            database.execute("COMMIT" if is_done else "ROLLBACK")

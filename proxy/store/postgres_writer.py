@@ -68,14 +68,18 @@ class Writer(writer.Writer):
 
     # -- the connection --------------------------------------------------------------------------
     def _open(self) -> None:
-        self._connection = connect_ready(self._url)
+        database = connect_ready(self._url)
         try:
-            self._check_key(self._connection)
+            self._check_key(database)
             if self._spool is not None:
                 self._spool.open()
                 self.is_degraded = self._spool.batches > 0
+            self._connection = database
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._url, "open") from error
+        finally:
+            if self._connection is None:
+                database.close()
 
     def _check_key(self, database: Database) -> None:
         """All replicas tell callers apart by one key: another one would show each team an empty store."""
