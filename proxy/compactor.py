@@ -19,7 +19,7 @@ from proxy.config import Config
 from proxy.core.identity import item_id
 from proxy.core.records import Batch, BodyRow, ClaimRow, SummaryCallRow, SummaryRow
 from proxy.errors import StoreError
-from proxy.folding import Folded, FoldSource, Part, segment_items
+from proxy.folding import Beginning, Folded, FoldSource, Part, segment_items, segment_raws
 from proxy.recording import now
 from proxy.store.base import Store
 from proxy.summaries.base import Caller, Draft, Material, Summarizer, SummarizerError
@@ -104,8 +104,8 @@ class Compactor:
         folded = turn.deferred or self._turns.foresee(turn)
         if folded is None:
             return
-        found = await self._book.find(part.segment for part in folded.parts if part.segment)
-        missing = [part for part in folded.parts if part.segment and part.segment not in found]
+        found, is_whole = await self._book.known(folded)
+        missing = [] if is_whole else [unit for unit in self._book.units(folded) if unit.segment not in found]
         if not missing or not self._book.begin(conversation):
             return
         try:
@@ -141,7 +141,7 @@ class Compactor:
         except StoreError as error:
             log.warning("claim_not_given_back", conversation=conversation, error=str(error))
 
-    async def _work(self, turn: Turn, folded: Folded, missing: list[Part], caller: Caller) -> None:
+    async def _work(self, turn: Turn, folded: Folded, missing: list[Part | Beginning], caller: Caller) -> None:
         conversation = turn.placement.conversation
         for part in missing:
             if await self._segment(turn, folded.source, part, caller):
@@ -157,10 +157,10 @@ class Compactor:
             return
         self._trouble.pop(conversation, None)
 
-    async def _segment(self, turn: Turn, source: FoldSource, part: Part, caller: Caller) -> bool:
+    async def _segment(self, turn: Turn, source: FoldSource, part: Part | Beginning, caller: Caller) -> bool:
         """One segment's summary into the store; False when there is none to be had now."""
         conversation = turn.placement.conversation
-        material = Material(tuple(segment_items(source, part.span)))
+        material = Material(tuple(segment_items(source, part.span)), segment_raws(source, part.span))
         for _ in range(self._options.attempts):
             started = time.monotonic()
             draft, reason, retry_after = Draft(""), "", 0.0
@@ -192,7 +192,7 @@ class Compactor:
         return False
 
     def _call_row(
-        self, turn: Turn, part: Part, draft: Draft, outcome: str, reason: str, took_s: float
+        self, turn: Turn, part: Part | Beginning, draft: Draft, outcome: str, reason: str, took_s: float
     ) -> SummaryCallRow:
         usage = draft.usage
         self.counters.good += outcome == "ok"
@@ -218,7 +218,9 @@ class Compactor:
             created_at=now(),
         )
 
-    async def _keep(self, turn: Turn, part: Part, draft: Draft, material: Material, call: SummaryCallRow) -> None:
+    async def _keep(
+        self, turn: Turn, part: Part | Beginning, draft: Draft, material: Material, call: SummaryCallRow
+    ) -> None:
         """The call's row, and a good draft with what it covers, in one transaction. Writing one twice is harmless."""
         batch = Batch(summary_calls=(call,))
         if call.outcome == "ok":

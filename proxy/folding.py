@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import takewhile
 
 from policies.draft import DIGEST_LIMIT, digest_allowance
 from proxy.core.digest import DigestCall, DigestItem, Notes, compose, digest, ids_in, note, told
@@ -16,7 +17,7 @@ from proxy.core.model import Element
 from proxy.core.offers import KeepRenderer
 from proxy.core.segments import Passage, Segment, segments
 from proxy.core.situation import Facts
-from proxy.core.window import Fold
+from proxy.core.window import Compaction, Fold
 from proxy.tokenizer import Tokenizer
 
 CHARS_PER_TOKEN = 4
@@ -25,6 +26,9 @@ ROOM_PER_DIGEST = 12
 """A digest may always take this part of the window's room."""
 PART_CHARS = 1_500
 """The record of one segment, for whoever expands a fold."""
+SEALED_CHARS_PER_TOKEN = 8
+"""A guess at what a sealed element takes: nobody but the provider can count it. Its bill corrects the whole."""
+LEAST_SEALED = 100
 _NOTES_KEPT = 4_000
 
 
@@ -40,6 +44,7 @@ class FoldSource:
     facts: Sequence[Facts]
     room: int  # tokens of the whole window
     keeps: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    sealed_for: str = ""  # the model, where the list's format takes what the provider itself has compacted
     groups: Sequence[int] = field(init=False)  # by element; read once for all parts
 
     def __post_init__(self) -> None:
@@ -93,8 +98,15 @@ class FoldMaker:
         return self._folded(source, parts, covers, reason, {})
 
     def retell(self, folded: Folded, summaries: Mapping[str, str]) -> Folded:
-        """The same fold; `summaries` (texts by `Part.segment`) are told in place of what the rules say."""
-        return self._folded(folded.source, folded.parts, folded.fold.covers, folded.fold.reason, summaries)
+        """The same fold; `summaries` (texts by `Part.segment`) are told in place of what the rules say.
+
+        One under the name of a `beginning` is a sealed element, which stands in front of the rest.
+        """
+        made = self._folded(folded.source, folded.parts, folded.fold.covers, folded.fold.reason, summaries)
+        for start in beginnings(folded.source, folded.parts):
+            if raw := summaries.get(start.segment):
+                return replace(made, fold=self._sealed(made, start, raw.encode()), told=len(start.parts))
+        return made
 
     def _folded(
         self,
@@ -105,18 +117,29 @@ class FoldMaker:
         summaries: Mapping[str, str],
     ) -> Folded:
         notes = [self._noted(source, part) for part in parts]
-        calls = sum(line.kind == "call" for noted in notes for line in noted.lines)
+        tokens = _allowance(source, notes)
         by_model = 0
         for index, part in enumerate(parts):
             if part.segment and (summary := summaries.get(part.segment)):
                 notes[index] = told(notes[index], summary, id=part.item)
                 by_model += 1
-        # What the policy reckoned with; more only where it is a small part of the window.
-        tokens = max(digest_allowance(calls), min(DIGEST_LIMIT, source.room // ROOM_PER_DIGEST))
         later = ids_in(_text_after(source, frozenset(covers)))
         name = self._name(source, covers, self._fit(notes, later, tokens, ""))
         text = "\n".join([self._fit(notes, later, tokens, name), *self._kept(source)])
         return Folded(Fold(covers, name, text, reason, dict(source.keeps)), parts, source, by_model)
+
+    def _sealed(self, made: Folded, start: Beginning, raw: bytes) -> Fold:
+        """The fold with a sealed element for its beginning, of which the digest then gives the user's words alone."""
+        source, fold = made.source, made.fold
+        notes = [self._noted(source, part) for part in made.parts]
+        said = [_words(noted) for noted in notes[: len(start.parts)]]
+        later = ids_in(_text_after(source, frozenset(fold.covers)))
+        digest = self._fit([*said, *notes[len(start.parts) :]], later, _allowance(source, notes), fold.item)
+        text = "\n".join([digest, *self._kept(source)])
+        tokens = max(LEAST_SEALED, len(raw) // SEALED_CHARS_PER_TOKEN)
+        item = self._name(source, fold.covers, fold.text + raw.decode())
+        own = Compaction(start.item, raw, tokens, source.sealed_for, text.replace(fold.item, item))
+        return Fold(fold.covers, item, fold.text.replace(fold.item, item), fold.reason, fold.keeps, own)
 
     def _name(self, source: FoldSource, covers: Iterable[str], text: str) -> str:
         """The id of a digest item: by what it says and by what it covers."""
@@ -186,6 +209,41 @@ def parts_of(source: FoldSource, covers: Collection[str]) -> list[Part]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The first parts of a fold, all of closed segments: what the provider may compact at one stroke."""
+
+    segment: str  # names them all
+    item: str  # id of what stands for them
+    parts: tuple[Part, ...]
+
+    @property
+    def span(self) -> range:
+        return range(self.parts[0].span.start, self.parts[-1].span.stop)
+
+
+def beginnings(source: FoldSource, parts: Sequence[Part]) -> list[Beginning]:
+    """Every beginning of a fold that ends with a closed segment, the longest first. None without `sealed_for`."""
+    closed = list(takewhile(lambda part: part.segment, parts)) if source.sealed_for else []
+    found = []
+    for count in range(len(closed), 0, -1):
+        name = _hash([source.sealed_for, *(part.segment for part in closed[:count])])
+        found.append(Beginning(name.hex(), item_id(source.conversation, name, 0), tuple(closed[:count])))
+    return found
+
+
+def _allowance(source: FoldSource, notes: Sequence[Notes]) -> int:
+    """Tokens of a digest: what the policy reckoned with; more only where it is a small part of the window."""
+    calls = sum(line.kind == "call" for noted in notes for line in noted.lines)
+    return max(digest_allowance(calls), min(DIGEST_LIMIT, source.room // ROOM_PER_DIGEST))
+
+
+def _words(noted: Notes) -> Notes:
+    """Of notes, the user's own words and rules."""
+    own = tuple(line for line in noted.lines if line.kind == "user")
+    return Notes(noted.count, own, noted.rules, {}, {}, {})
+
+
 def history_segments(source: FoldSource) -> list[Segment]:
     """The segments of the whole request, whatever is covered of them."""
     numbers = source.groups
@@ -212,6 +270,12 @@ def segment_items(source: FoldSource, span: range) -> list[DigestItem]:
     """All items of a segment that may ever be folded: what a summary of it is made from."""
     own = _foldable(source)
     return digest_items(source, span, [source.facts[i].id for i in span if own[i]])
+
+
+def segment_raws(source: FoldSource, span: range) -> tuple[bytes, ...]:
+    """The same items as they came."""
+    own = _foldable(source)
+    return tuple(source.elements[i].raw for i in span if own[i])
 
 
 def _foldable(source: FoldSource) -> list[bool]:

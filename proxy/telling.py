@@ -27,7 +27,7 @@ class Telling:
         """The decision, its new fold told by the summaries that are there by now; the rules tell the rest."""
         if self._book is None or decision.folded is None:
             return decision
-        texts = await self._book.find(part.segment for part in decision.folded.parts if part.segment)
+        texts, _ = await self._book.known(decision.folded)
         return self._builder.retold(decision, texts) if texts else decision
 
     async def tell(

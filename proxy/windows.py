@@ -146,7 +146,9 @@ class WindowBuilder:
             budget=limits.budget,
             prices=limits.prices,
             pressure=pressure,
-            digest_tokens=self._tokenizer.count(plan.fold.text) + MESSAGE_OVERHEAD if plan.fold else 0,
+            digest_tokens=sum(map(self._own_tokens, plan.fold.stand_ins(_sealed_for(conversation))))
+            if plan.fold
+            else 0,
         )
         decision = self._chosen(conversation, measured, plan, situation, before)
         return replace(decision, items=items)
@@ -249,7 +251,8 @@ class WindowBuilder:
                     masks.pop(choice.id, None)
             elif not _stands(masks.get(choice.id), choice):
                 masks[choice.id] = self._mask(conversation.elements[index], fact, choice)
-        source = FoldSource(measured.conversation, conversation.elements, measured.facts, room, keeps)
+        sealed_for = _sealed_for(conversation)
+        source = FoldSource(measured.conversation, conversation.elements, measured.facts, room, keeps, sealed_for)
         folded = self._folds.make(source, plan.fold, tuple(covers), selection.reason)
         fold = folded.fold if folded is not None else None
         new_plan = Plan(masks=masks, fold=fold) if masks or fold else EMPTY
@@ -257,7 +260,7 @@ class WindowBuilder:
             new_plan = plan
         carried = 0
         if absent:
-            out = tuple(slots(new_plan, measured.ids, frozenset(absent)))
+            out = tuple(slots(new_plan, measured.ids, frozenset(absent), sealed_for=sealed_for))
             tokens = sum([self._slot_tokens(slot, conversation, measured) for slot in out])
         else:
             out, tokens, carried = self._carried(conversation, measured, new_plan, before)
@@ -277,9 +280,10 @@ class WindowBuilder:
         self, conversation: Conversation, measured: Measured, plan: Plan, before: Decision | None
     ) -> tuple[tuple[Slot, ...], int, int]:
         """The slots of a plan, their tokens, and how many of them are those of the decision before."""
-        count = _carried(before, measured) if before is not None and before.plan is plan else 0
+        is_same = before is not None and before.plan is plan and _has_seal_for(before, conversation)
+        count = _carried(before, measured) if before is not None and is_same else 0
         if before is None or before.items is None or not count:
-            out = tuple(slots(plan, measured.ids))
+            out = tuple(slots(plan, measured.ids, sealed_for=_sealed_for(conversation)))
             return out, sum([self._slot_tokens(slot, conversation, measured) for slot in out]), 0
         start = len(before.items.facts)
         fresh = [Slot(index, item, Form.FULL) for index, item in enumerate(measured.ids[start:], start)]
@@ -291,7 +295,7 @@ class WindowBuilder:
     ) -> Decision:
         """The window as the standing plan has it, whatever a policy would say."""
         plan = applicable(plan, measured.ids)
-        out = tuple(slots(plan, measured.ids, absent))
+        out = tuple(slots(plan, measured.ids, absent, sealed_for=_sealed_for(conversation)))
         return Decision(plan, out, "", {}, sum(self._slot_tokens(slot, conversation, measured) for slot in out))
 
     def retold(self, decision: Decision, summaries: Mapping[str, str]) -> Decision:
@@ -299,12 +303,12 @@ class WindowBuilder:
         if decision.folded is None:
             return decision
         folded = self._folds.retell(decision.folded, summaries)
-        fold, old = folded.fold, decision.folded.fold
-        out = tuple(
-            Slot(None, fold.item, Form.FOLDED, note=fold.text, reason=fold.reason) if slot.index is None else slot
-            for slot in decision.slots
-        )
-        tokens = decision.tokens + self._tokenizer.count(fold.text) - self._tokenizer.count(old.text)
+        fold = folded.fold
+        old = [slot for slot in decision.slots if slot.index is None]
+        new = fold.stand_ins(folded.source.sealed_for)
+        place = decision.slots.index(old[0])
+        out = (*decision.slots[:place], *new, *decision.slots[place + len(old) :])
+        tokens = decision.tokens + sum(map(self._own_tokens, new)) - sum(map(self._own_tokens, old))
         plan = Plan(masks=decision.plan.masks, fold=fold)
         return replace(decision, plan=plan, slots=out, tokens=tokens, folded=folded)
 
@@ -327,11 +331,14 @@ class WindowBuilder:
 
     def _slot_tokens(self, slot: Slot, conversation: Conversation, measured: Measured) -> int:
         if slot.index is None:
-            return self._tokenizer.count(slot.note) + MESSAGE_OVERHEAD
+            return self._own_tokens(slot)
         fact = measured.facts[slot.index]
         if slot.form is Form.FULL:
             return fact.tokens
         return self._measurer.masked_tokens(fact, conversation.elements[slot.index], slot.texts)
+
+    def _own_tokens(self, slot: Slot) -> int:
+        return slot.tokens or self._tokenizer.count(slot.note) + MESSAGE_OVERHEAD
 
     def render(
         self,
@@ -355,7 +362,10 @@ class WindowBuilder:
                 element = elements[slot.index]
                 raw, key = element.raw, element.body_hash
             else:
-                raw = fmt.note(slot.note) if slot.index is None else fmt.render(elements[slot.index], slot.texts)
+                if slot.index is None:
+                    raw = slot.raw or fmt.note(slot.note)
+                else:
+                    raw = fmt.render(elements[slot.index], slot.texts)
                 key = blake2b(raw, digest_size=16).digest()
                 own.append(BodyRow(key, raw))
             pieces.append(Piece(raw, slot.index))
@@ -377,8 +387,22 @@ def _carried(before: Decision, measured: Measured) -> int:
     # The very elements: a client may spell one anew, and its bytes go out as they came.
     if measured.facts[:count] != items.facts or measured.listing.elements[:count] != items.listing.elements:
         return 0
-    covered = len(before.plan.fold.covers) - 1 if before.plan.fold is not None else 0
-    return len(before.slots) if len(before.slots) == count - covered else 0
+    covered = len(before.plan.fold.covers) if before.plan.fold is not None else 0
+    own = sum(slot.index is None for slot in before.slots)
+    return len(before.slots) if len(before.slots) == count - covered + own else 0
+
+
+def _has_seal_for(before: Decision, conversation: Conversation) -> bool:
+    """Does the fold stand there as this model and format have it?"""
+    fold = before.plan.fold
+    if fold is None or fold.compaction is None:
+        return True
+    return any(slot.raw for slot in before.slots) == (len(fold.stand_ins(_sealed_for(conversation))) > 1)
+
+
+def _sealed_for(conversation: Conversation) -> str:
+    """The model, where its list may hold what the provider has compacted: see `core.window.Compaction`."""
+    return conversation.model if conversation.wire == "responses" else ""
 
 
 def _stands(mask: Mask | None, choice: Choice) -> bool:

@@ -159,7 +159,9 @@ class CompactionConfig:
     """What writes the summaries of folded messages. By default rules do, and no model is asked."""
 
     summarizer: str = setting(
-        "digest", "digest (rules alone), upstream (a model at the provider), or module:function of your own."
+        "digest",
+        "digest (rules alone), upstream (a model at the provider), provider (its own compaction, for Responses), or "
+        "module:function of your own.",
     )
     model: str = setting("", "The model that summarizes; empty is the conversation's own.")
     url: str = setting("", "Another provider's base URL for it; empty is the same provider.")

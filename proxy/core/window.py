@@ -32,6 +32,20 @@ class Mask(msgspec.Struct, frozen=True, array_like=True):
     keep: tuple[int, ...] = ()
 
 
+class Compaction(msgspec.Struct, frozen=True, array_like=True):
+    """What the provider itself made of the beginning of a fold: one sealed element, for `model` alone.
+
+    `item` is its id, by which its originals are found. `text` is the digest that stands behind it: the user's
+    words and rules, and what the fold covers beyond it.
+    """
+
+    item: str
+    raw: bytes
+    tokens: int
+    model: str
+    text: str
+
+
 class Fold(msgspec.Struct, frozen=True, array_like=True):
     """A region that one digest item stands for. `item` is the digest's own item id."""
 
@@ -40,6 +54,15 @@ class Fold(msgspec.Struct, frozen=True, array_like=True):
     text: str
     reason: str = ""
     keeps: dict[str, tuple[int, ...]] = {}  # segments of covered items that stand in the text word for word
+    compaction: Compaction | None = None
+
+    def stand_ins(self, sealed_for: str = "") -> tuple[Slot, ...]:
+        """What stands for the region. `sealed_for`: the model, where the list's format takes sealed elements."""
+        own = self.compaction
+        if own is None or own.model != sealed_for:
+            return (Slot(None, self.item, Form.FOLDED, note=self.text, reason=self.reason),)
+        sealed = Slot(None, own.item, Form.FOLDED, reason=self.reason, raw=own.raw, tokens=own.tokens)
+        return (sealed, Slot(None, self.item, Form.FOLDED, note=own.text, reason=self.reason))
 
 
 class Plan(msgspec.Struct, frozen=True, array_like=True):
@@ -107,6 +130,8 @@ class Slot(msgspec.Struct, frozen=True, array_like=True):
     texts: tuple[str | None, ...] = ()
     note: str = ""
     reason: str = ""
+    raw: bytes = b""  # a sealed element that goes out as it is
+    tokens: int = 0  # about what it takes
 
 
 def applicable(plan: Plan, items: Sequence[str]) -> Plan:
@@ -116,8 +141,10 @@ def applicable(plan: Plan, items: Sequence[str]) -> Plan:
     return Plan(masks=plan.masks, fold=None)
 
 
-def slots(plan: Plan, items: Sequence[str], absent: frozenset[str] = frozenset()) -> list[Slot]:
-    """The outgoing list. The digest stands where the first covered item stood."""
+def slots(
+    plan: Plan, items: Sequence[str], absent: frozenset[str] = frozenset(), *, sealed_for: str = ""
+) -> list[Slot]:
+    """The outgoing list. The digest stands where the first covered item stood (see `Fold.stand_ins`)."""
     masks = plan.masks
     covers = frozenset(plan.fold.covers) if plan.fold is not None else frozenset()
     out: list[Slot] = []
@@ -125,8 +152,7 @@ def slots(plan: Plan, items: Sequence[str], absent: frozenset[str] = frozenset()
     for index, item in enumerate(items):
         if item in covers and plan.fold is not None:
             if not has_digest:
-                fold = plan.fold
-                out.append(Slot(None, fold.item, Form.FOLDED, note=fold.text, reason=fold.reason))
+                out.extend(plan.fold.stand_ins(sealed_for))
                 has_digest = True
             continue
         if item in absent:

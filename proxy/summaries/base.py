@@ -13,9 +13,10 @@ from proxy.errors import UndercliffError
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """One closed segment, in the originals' own words."""
+    """One closed segment, or all of a fold's beginning, in the originals' own words; `raws` as they came."""
 
     items: tuple[DigestItem, ...]
+    raws: tuple[bytes, ...] = ()
 
     @property
     def chars(self) -> int:
@@ -42,6 +43,7 @@ class Draft:
     model: str = ""
     usage: Usage | None = None
     cost: float | None = None
+    is_sealed: bool = False  # the text is an element that only the provider can read
 
 
 class SummarizerError(UndercliffError):
@@ -53,10 +55,14 @@ class SummarizerError(UndercliffError):
 
 
 class Summarizer(Protocol):
-    """`name` and `version` are part of what a summary is kept under: change them and it is made anew."""
+    """`name` and `version` are part of what a summary is kept under: change them and it is made anew.
+
+    `seals`: it gets the beginning of a fold at one stroke, and gives an element that stands for all of it.
+    """
 
     name: str
     version: str
+    seals: bool
 
     async def summarize(self, material: Material, caller: Caller) -> Draft:
         """Raises `SummarizerError`."""

@@ -10,6 +10,8 @@ MOST_CHARS = 6_000
 """A summary longer than this is no summary of one segment."""
 MOST_SHARE = 0.6
 """One that takes more than this share of its originals saves too little."""
+SEALED_SHARE = 1.0
+"""A sealed element is longer than what it takes in tokens; beyond its originals' own length it cannot be worth it."""
 
 _CUT = frozenset({"length", "max_tokens", "incomplete", "max_output_tokens"})
 _REFUSED = frozenset({"content_filter", "refusal", "safety"})
@@ -29,6 +31,12 @@ def clean(text: str) -> str:
 
 def fault(draft: Draft, source_chars: int) -> str:
     """Why a draft is rejected; "" for a good one."""
+    if draft.is_sealed:
+        usage = draft.usage
+        if not draft.text:
+            return "empty"
+        is_dear = usage is not None and usage.output > MOST_SHARE * usage.input
+        return "saves too little" if is_dear or len(draft.text) > SEALED_SHARE * source_chars else ""
     text = clean(draft.text)
     if draft.has_calls:
         return "a tool call"

@@ -19,6 +19,8 @@ _FAILURES = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError
 class CustomSummarizer:
     """Calls the function with the segment's record as one text. A plain function runs in a thread."""
 
+    seals = False
+
     def __init__(self, target: str) -> None:
         self._function = load(target)
         self.name = target
@@ -42,7 +44,7 @@ def load(target: str) -> Callable[[str], Any]:
     hint = "Write module:function, of a function that takes the record as a text and returns the summary."
     if not (module and separator and name):
         raise ConfigError(
-            f"compaction.summarizer = {target!r} is neither digest, upstream nor module:function", hint=hint
+            f"compaction.summarizer = {target!r} is neither digest, upstream, provider nor module:function", hint=hint
         )
     try:
         found = getattr(importlib.import_module(module), name)

@@ -9,10 +9,12 @@ from proxy.core.urls import join_upstream
 from proxy.models import ModelLimits
 from proxy.summaries.base import Summarizer
 from proxy.summaries.custom import CustomSummarizer
+from proxy.summaries.provider import ProviderSummarizer
 from proxy.summaries.upstream import UpstreamOptions, UpstreamSummarizer
 from proxy.upstream import Upstream
 
 PATH = "/v1/chat/completions"
+COMPACT_PATH = "/v1/responses/compact"
 
 
 def build(config: Config, upstream: Upstream, limits: Callable[[str], ModelLimits]) -> Summarizer | None:
@@ -20,6 +22,10 @@ def build(config: Config, upstream: Upstream, limits: Callable[[str], ModelLimit
     section = config.compaction
     if section.summarizer == "digest":
         return None
+    if section.summarizer == "provider":
+        return ProviderSummarizer(
+            join_upstream(config.upstream.url, COMPACT_PATH, ""), config.upstream.key, upstream, limits
+        )
     if section.summarizer != "upstream":
         return CustomSummarizer(section.summarizer)
     url = join_upstream(section.url or config.upstream.url, PATH, "")

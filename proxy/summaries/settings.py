@@ -10,7 +10,7 @@ from proxy.summaries.custom import load
 
 def check(section: CompactionConfig) -> None:
     """What `serve` and `check-config` refuse. Raises `ConfigError`."""
-    if section.summarizer not in ("digest", "upstream"):
+    if section.summarizer not in ("digest", "upstream", "provider"):
         load(section.summarizer)
     if section.summarizer != "upstream":
         for name in ("model", "url", "key_env"):

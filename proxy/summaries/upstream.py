@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from proxy.core.headers import RawHeaders, header
 from proxy.core.model import Usage
 from proxy.core.pricing import cost
-from proxy.core.redaction import redact
-from proxy.errors import UpstreamError
 from proxy.models import ModelLimits
 from proxy.summaries.base import Caller, Draft, Material, SummarizerError
+from proxy.summaries.calling import ask
 from proxy.summaries.prompt import PROMPT, TAIL, VERSION, pieces
 from proxy.upstream import Upstream
 from proxy.wire.summary_call import SummaryReply, summary_reply, summary_request
@@ -21,10 +19,6 @@ INPUT_SHARE = 0.5
 CHARS_PER_TOKEN = 2.5
 """Few characters a token, so that dense text fits too."""
 LEAST_CHARS = 2_000
-MOST_BYTES = 4 << 20
-CREDENTIALS = frozenset(
-    {b"authorization", b"x-api-key", b"api-key", b"openai-organization", b"openai-project", b"user-agent"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +32,8 @@ class UpstreamOptions:
 
 class UpstreamSummarizer:
     """One call for each piece of a segment that fits the model's window; mostly that is one."""
+
+    seals = False
 
     def __init__(self, options: UpstreamOptions, upstream: Upstream, limits: Callable[[str], ModelLimits]) -> None:
         self._options = options
@@ -68,46 +64,11 @@ class UpstreamSummarizer:
         )
 
     async def _ask(self, model: str, record: str, caller: Caller) -> SummaryReply:
-        headers = self._headers(caller)
-        try:
-            response = await self._upstream.send(
-                "POST", self._options.url, headers, summary_request(model, PROMPT, record + TAIL)
-            )
-            try:
-                body = bytearray()
-                while chunk := await response.read():
-                    body += chunk
-                    if len(body) > MOST_BYTES:
-                        raise SummarizerError("the summary is endless")
-                response.finish()
-            finally:
-                await response.aclose()
-        except UpstreamError as error:
-            raise SummarizerError(str(error)) from error
-        if response.status != 200:
-            wait = header(response.headers, b"retry-after")
-            said = redact(bytes(body[:200]).decode("utf-8", "replace"), tuple(_secrets(headers)))
-            raise SummarizerError(
-                f"status {response.status}: {said}", retry_after_s=float(wait) if wait.isdigit() else 0.0
-            )
-        reply = summary_reply(bytes(body))
+        content = summary_request(model, PROMPT, record + TAIL)
+        reply = summary_reply(await ask(self._upstream, self._options.url, self._options.key, caller, content))
         if reply is None:
             raise SummarizerError("the answer is no chat completion")
         return reply
-
-    def _headers(self, caller: Caller) -> RawHeaders:
-        own = [(b"content-type", b"application/json"), (b"accept-encoding", b"identity")]
-        if self._options.key:
-            return [*own, (b"authorization", f"Bearer {self._options.key}".encode())]
-        return [*own, *((name, value) for name, value in caller.headers if name.lower() in CREDENTIALS)]
-
-
-def _secrets(headers: RawHeaders) -> list[str]:
-    return [
-        value.decode("latin-1").removeprefix("Bearer ")
-        for name, value in headers
-        if b"key" in name or name == b"authorization"
-    ]
 
 
 def _sum(bills: list[Usage]) -> Usage | None:

@@ -33,6 +33,7 @@ class Scribe:
     given: list[Material] = field(default_factory=list)
     name: str = "scribe"
     version: str = "1"
+    seals: bool = False
 
     async def summarize(self, material: Material, caller: Caller) -> Draft:
         self.given.append(material)

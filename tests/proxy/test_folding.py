@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from proxy.core.identity import item_ids
-from proxy.folding import FoldMaker, FoldSource, history_segments
+from proxy.folding import FoldMaker, FoldSource, beginnings, history_segments
 from proxy.readers import MAKERS
 from proxy.windows import Prior
 from proxy.wire.chat import ChatFormat
@@ -35,6 +36,33 @@ async def test_a_fold_is_made_once_for_what_it_covers(tmp_path: Path) -> None:
     assert FoldMaker(tokenizer).make(source, None, covers, "guard") == made
     assert maker.make(source, None, (), "rent") is None
     assert tokenizer.count(made.fold.text) <= 200 + 25 * 9 + 8
+
+
+async def test_what_the_provider_sealed_stands_for_the_beginning_and_the_rest_is_told(tmp_path: Path) -> None:
+    tokenizer = bench(tmp_path).tokenizer
+    messages = [builders.system(), builders.user("read")]
+    for number in range(40):
+        messages += [builders.assistant("noted"), builders.user(f"never open gate {number}. " + "tide " * 300)]
+    conversation = ChatFormat().decode(builders.body_bytes(builders.request(messages)), {})
+    ids = item_ids("c", conversation.elements)
+    measured = await bench(tmp_path).builder.measure(conversation, "c", ids)
+    source = FoldSource("c", conversation.elements, measured.facts, 40_000, sealed_for="m")
+    maker = FoldMaker(tokenizer)
+    made = maker.make(source, None, tuple(ids[2:70]), "guard")
+    assert made is not None
+    closed = beginnings(source, made.parts)
+    assert len(closed) > 1 and [len(start.parts) for start in closed] == list(range(len(closed), 0, -1))
+    assert not beginnings(replace(source, sealed_for=""), made.parts)
+    start = closed[1]
+    raw = '{"type":"compaction","encrypted_content":"gAAA"}'
+    sealed = maker.retell(made, {start.segment: raw, closed[-1].segment: "{}"})
+    own = sealed.fold.compaction
+    assert own is not None and (own.raw, own.item, own.model) == (raw.encode(), start.item, "m")
+    assert sealed.told == len(start.parts) and sealed.fold.item != made.fold.item
+    assert f"Its id is {sealed.fold.item}.]" in own.text and f"Its id is {sealed.fold.item}.]" in sealed.fold.text
+    assert "never open gate 3." in own.text and sealed.fold.covers == made.fold.covers
+    assert [slot.raw for slot in sealed.fold.stand_ins("m")] == [raw.encode(), b""]
+    assert [slot.note for slot in sealed.fold.stand_ins("other")] == [sealed.fold.text]
 
 
 async def test_finished_work_is_a_seam_whether_read_at_once_or_bit_by_bit(tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from policies.model import Form
 from proxy.core.records import Entry
 from proxy.core.window import (
     EMPTY,
+    Compaction,
     Fold,
     Mask,
     Plan,
@@ -81,3 +84,22 @@ def test_common_prefix_also_looks_at_form_and_item() -> None:
     assert common_prefix(old, [*old, entry("c", b"3")]) == 2
     assert common_prefix(old, [old[0], entry("b", b"2", Form.STUB)]) == 1
     assert common_prefix(old, [entry("z", b"1"), old[1]]) == 0
+
+
+def test_a_sealed_element_goes_out_to_its_own_model_alone_and_outlives_a_restart() -> None:
+    own = Compaction("z", b'{"type":"compaction"}', 120, "m", "the rest")
+    plan = Plan(fold=Fold(("b", "c"), "s", "what b and c said", "guard", {}, own))
+    assert covering(decode_plan(encode_plan(plan)), ("b", "c")) == plan
+    sealed = slots(plan, ITEMS, sealed_for="m")
+    assert [(slot.item, slot.raw, slot.note) for slot in sealed] == [
+        ("a", b"", ""), ("z", own.raw, ""), ("s", b"", "the rest"), ("d", b"", "")
+    ]  # fmt: skip
+    for other in ("", "n"):
+        assert [slot.note for slot in slots(plan, ITEMS, sealed_for=other)] == ["", "what b and c said", ""]
+
+
+def test_a_plan_of_an_earlier_version_is_read() -> None:
+    plan = Plan(masks={"a": MASK}, fold=FOLD)
+    fields = msgspec.msgpack.decode(encode_plan(plan))
+    fields[1] = fields[1][:5]  # as it was written before there were sealed elements
+    assert covering(decode_plan(msgspec.msgpack.encode(fields)), FOLD.covers) == plan

@@ -16,6 +16,7 @@ from proxy.summaries.book import SummaryBook
 class Scribe:
     name = "scribe"
     version = "1"
+    seals = False
 
     async def summarize(self, material: Material, caller: Caller) -> Draft:
         return Draft("never asked here")

@@ -12,7 +12,7 @@ from proxy.summaries.settings import check
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        (CompactionConfig(summarizer="magic"), "neither digest, upstream nor"),
+        (CompactionConfig(summarizer="magic"), "neither digest, upstream, provider nor"),
         (CompactionConfig(model="small"), "does not use it"),
         (CompactionConfig(summarizer="upstream", url="https://other.test/v1"), "must not get the clients' own keys"),
         (CompactionConfig(summarizer="upstream", key_env="NAME"), "is empty"),
