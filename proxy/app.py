@@ -267,7 +267,8 @@ def build_web(config: Config, store: Store, exchanges: Exchanges, meter: Meter) 
             "guard": limits.thresholds.guard,
         }
 
-    file = file_of(config.store.url) if config.store.enabled and not isinstance(store, NullStore) else None
+    url = config.store.url
+    file = (file_of(url) or url) if config.store.enabled and not isinstance(store, NullStore) else None
     return Web(WebParts(store, file, access_of(config), meter, limits_of, product_version()))
 
 

@@ -11,12 +11,25 @@ import typer
 from proxy.audit.reading import lines_of
 from proxy.audit.verify import Verified, verify_export, verify_store
 from proxy.cli.running import ConfigOption
-from proxy.cli.stores import DbOption, KeyOption, complete, key_of, on_file, progress_bar, store_file
+from proxy.cli.stores import (
+    DbOption,
+    KeyOption,
+    complete,
+    key_of,
+    on_file,
+    progress_bar,
+    store_file,
+    store_key,
+    store_place,
+)
+from proxy.config import load_config
 from proxy.core.filters import Filters, utc_stamp
 from proxy.errors import NotFoundError
 from proxy.store.archive import Archive
 from proxy.store.erasure import back_up, erase
+from proxy.store.open import postgres_module
 from proxy.store.secret import keep_secret, read_secret, secret_file
+from proxy.store.source import Place
 
 _SQLITE_MAGIC = b"SQLite format 3\0"
 
@@ -44,10 +57,10 @@ def verify(
             with on_file(target, "read"), target.open("rb") as file:
                 found = verify_export(lines_of(file), secret=key_of(key), on_bytes=lambda size: bar.advance(task, size))
         else:
-            path = store_file(config, str(target) if target is not None else db)
-            with Archive(path) as archive:
+            place = store_place(config, str(target) if target is not None else db)
+            with Archive(place) as archive:
                 task = bar.add_task("verifying", total=archive.size(Filters())[1])
-                secret = key_of(key) or archive.secret or None
+                secret = key_of(key) or store_key(config, place) or None
                 found = verify_store(archive, secret=secret, on_rows=lambda count: bar.advance(task, count))
     _print_verdict(found, heads)
 
@@ -86,8 +99,8 @@ def forget(
     """Erase a conversation or a team's data for good; a signed tombstone stays. The server must be stopped."""
     if bool(conversation) == bool(tenant):
         raise typer.BadParameter("name a conversation, or a team with --tenant")
-    path = store_file(config, db)
-    with Archive(path) as archive:
+    place = store_place(config, db)
+    with Archive(place) as archive:
         if conversation:
             wanted = complete(archive, Filters((conversation,)))
             chains = list(archive.all_chains(wanted))
@@ -101,15 +114,18 @@ def forget(
         typer.echo(f"{len(chains)} conversations with {rows:,} rows would be erased for good.", err=True)
         typer.echo(f"Order it with: --confirm {name}", err=True)
         raise typer.Exit(2)
-    erase(path, chains, secret=_secret(path), reason=reason, at=utc_stamp(datetime.now(UTC).isoformat()))
+    key, at = _secret(config, place), utc_stamp(datetime.now(UTC).isoformat())
+    if isinstance(place, Path):
+        erase(place, chains, secret=key, reason=reason, at=at)
+    else:
+        postgres_module("postgres_erasure").erase(place, chains, secret=key, reason=reason, at=at)
     typer.echo(f"erased {len(chains)} conversations, {rows:,} rows; copies made before are not touched", err=True)
 
 
-def _secret(path: Path) -> bytes:
-    if not (key := read_secret(path)):
-        raise NotFoundError(
-            f"there is no key file {secret_file(path)} to sign with", hint="The server makes it when it starts."
-        )
+def _secret(config: Path | None, place: Place) -> bytes:
+    if not (key := store_key(config, place)):
+        file = secret_file(place) if isinstance(place, Path) else load_config(config).store.secret_file
+        raise NotFoundError(f"there is no key file {file} to sign with", hint="The server makes it when it starts.")
     return key
 
 

@@ -27,7 +27,7 @@ from proxy.cli.stores import (
     key_of,
     on_file,
     progress_bar,
-    store_file,
+    store_place,
 )
 from proxy.store.archive import Archive
 
@@ -63,7 +63,7 @@ def export(
         raise typer.BadParameter("--resume needs --output, and --format jsonl: every other format starts anew")
     if format == "parquet" and output is None:
         raise typer.BadParameter("parquet needs --output")
-    with Archive(store_file(config, db)) as archive:
+    with Archive(store_place(config, db)) as archive:
         wanted = complete(archive, wanted)
         version = product_version()
         if output is None:

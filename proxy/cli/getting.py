@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import orjson
@@ -16,7 +15,7 @@ from rich.text import Text
 import proxy
 from proxy.cli.render import shorten
 from proxy.cli.running import ConfigOption
-from proxy.cli.stores import DbOption, store_file
+from proxy.cli.stores import DbOption, store_place
 from proxy.core.display import visible
 from proxy.library.window import ManifestEntry, Place, Window, WindowManifest
 
@@ -47,9 +46,8 @@ def get(
     config: ConfigOption = None,
 ) -> None:
     """Show the most useful messages of a conversation that fit a budget."""
-    path: Path = store_file(config, db)
     name = conversation or None
-    with proxy.open_store(path, policy=policy) as store:
+    with proxy.open_store(store_place(config, db), policy=policy) as store:
         asked = model or store.model_of(name) or "any"
         window = store.context_get(budget, model=asked, query=query or None, conversation=name, remember=False)
     if json:

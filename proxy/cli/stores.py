@@ -15,8 +15,9 @@ from proxy.config import load_config
 from proxy.core.filters import OUTCOMES, Filters
 from proxy.errors import NotFoundError
 from proxy.store.archive import Archive
-from proxy.store.open import file_of
-from proxy.store.secret import SECRET_BYTES
+from proxy.store.open import file_of, is_postgres
+from proxy.store.secret import SECRET_BYTES, read_secret
+from proxy.store.source import Place
 from proxy.store.sqlite_connection import connect_writer
 
 DbOption = Annotated[
@@ -45,12 +46,30 @@ def filters_of(ids: list[str], tenant: str, model: str, since: str, until: str, 
         raise typer.BadParameter(f"{error}; write times as 2026-01-31 or 2026-01-31T14:05:00+01:00") from error
 
 
+def store_place(config: Path | None, db: str | None) -> Place:
+    """The store that is meant, brought up to this version's schema. Raises `NotFoundError`."""
+    settings = load_config(config, {"store.url": db} if db else None)
+    return settings.store.url if is_postgres(settings.store.url) else store_file(config, db)
+
+
+def store_key(config: Path | None, place: Place) -> bytes:
+    """The key of a store, as this machine has it; empty without one."""
+    if isinstance(place, Path):
+        return read_secret(place)
+    try:
+        return Path(load_config(config).store.secret_file).read_bytes()
+    except OSError:
+        return b""
+
+
 def store_file(config: Path | None, db: str | None) -> Path:
     """The file of the store that is meant, brought up to this version's schema. Raises `NotFoundError`."""
     settings = load_config(config, {"store.url": db} if db else None)
     path = file_of(settings.store.url)
     if path is None:
-        raise NotFoundError("this works on a SQLite file only", hint="Name one with --db.")
+        raise NotFoundError(
+            "this works on a SQLite file only", hint="Name one with --db. PostgreSQL is copied with pg_dump."
+        )
     if not path.exists():
         raise NotFoundError(f"there is no store at {path}", hint="Run undercliff serve first, or name one with --db.")
     connect_writer(path).close()

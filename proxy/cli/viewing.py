@@ -23,7 +23,7 @@ from proxy.cli.stores import (
     TenantOption,
     UntilOption,
     filters_of,
-    store_file,
+    store_place,
 )
 from proxy.config import load_config
 from proxy.core.redaction import redact
@@ -54,7 +54,7 @@ def conversations(
     if wanted.is_open:
         found = _read(config, db, lambda store: store.conversations(limit=limit))
     else:
-        with Archive(store_file(config, db)) as archive:
+        with Archive(store_place(config, db)) as archive:
             found = archive.read(lambda connection: listed(connection, wanted, limit))
     if json:
         _print_json(found)

@@ -1,13 +1,11 @@
-"""Reads a store's file row by row for an audit: chains, sealed rows, bodies. Each call is one short read."""
+"""Reads a store row by row for an audit: chains, sealed rows, bodies. Each call is one short read."""
 
 from __future__ import annotations
 
 import heapq
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -15,11 +13,9 @@ from proxy.core.filters import Filters
 from proxy.errors import StoreError
 from proxy.store.codec import unpack
 from proxy.store.database import Cursor, Database, stream
-from proxy.store.migrations import MIGRATIONS, version_of
 from proxy.store.rows import any_of, chunks, columns
 from proxy.store.seals import TABLES, SealedTable, from_columns
-from proxy.store.secret import read_secret
-from proxy.store.sqlite_connection import connect_reader, store_error
+from proxy.store.source import Place, source_of
 
 T = TypeVar("T")
 
@@ -104,23 +100,14 @@ class Tombstone:
 
 
 class Archive:
-    """A store's file, opened for reading. Use it in one thread at a time, as a context manager."""
+    """A store, opened for reading. Use it in one thread at a time, as a context manager."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, place: Place) -> None:
+        self._source = source_of(place)
         self._connection: Database | None = None
 
     def __enter__(self) -> Self:
-        if not self.path.exists():
-            raise StoreError(f"there is no store at {self.path}", hint="Name one with --db.")
-        self._connection = connect_reader(self.path)
-        found = self.read(version_of)
-        if found != len(MIGRATIONS):
-            self.close()
-            raise StoreError(
-                f"{self.path} has schema {found}, this undercliff reads {len(MIGRATIONS)}",
-                hint="An older file is brought up to date by starting the server, or any view, on it.",
-            )
+        self._connection = self._source.connect()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
@@ -128,8 +115,8 @@ class Archive:
 
     @property
     def secret(self) -> bytes:
-        """The key that is kept beside the file; empty without one."""
-        return read_secret(self.path)
+        """The key that is kept beside the store; empty without one."""
+        return self._source.secret
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -139,11 +126,8 @@ class Archive:
     def read(self, read: Callable[[Database], T]) -> T:
         """What `read` finds; it must fetch all that it returns."""
         if self._connection is None:
-            raise StoreError(f"the store {self.path} is not open")
-        try:
-            return read(self._connection)
-        except (sqlite3.Error, ValueError) as error:
-            raise store_error(error, self.path, "read") from error
+            raise StoreError(f"the store {self._source.name} is not open")
+        return self._source.read(self._connection, read)
 
     # -- chains --------------------------------------------------------------------------------
     def chains(self, filters: Filters, after: int = 0, limit: int = PAGE_ROWS) -> list[ChainLine]:
@@ -234,9 +218,8 @@ class Archive:
         return [Tombstone(*row) for row in self.read(lambda db: db.execute(statement).fetchall())]
 
     def faults(self) -> list[str]:
-        """What SQLite itself finds wrong with the file."""
-        found = self.read(lambda db: db.execute("PRAGMA integrity_check(20)").fetchall())
-        return [row[0] for row in found if row[0] != "ok"]
+        """What the database itself finds wrong with its file."""
+        return self._source.faults(self._connection) if self._connection is not None else []
 
 
 def filter_clause(filters: Filters) -> tuple[str, list[Any]]:

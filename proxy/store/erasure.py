@@ -14,6 +14,7 @@ from pathlib import Path
 from proxy.errors import StoreError
 from proxy.store.archive import STATE_TABLES, ChainLine, Tombstone
 from proxy.store.codec import storable, unpack_entries, unpack_text
+from proxy.store.database import Database, stream
 from proxy.store.rows import any_of, chunks
 from proxy.store.seals import STRAY, TABLES
 from proxy.store.sqlite_connection import connect_writer, store_error
@@ -32,7 +33,8 @@ def erase(path: Path, chains: Sequence[ChainLine], *, secret: bytes, reason: str
             try:
                 triggers = _drop_guards(connection)
                 for chain in chains:
-                    _erase(connection, chain, signed(_stone(chain, reason, at), secret))
+                    _unindex(connection, chain.number)
+                    erase_chain(connection, chain, signed(stone(chain, reason, at), secret))
                 for statement in triggers:
                     connection.execute(statement)
                 connection.execute("COMMIT")
@@ -57,7 +59,7 @@ def _take_alone(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreError(f"{path} is in use", hint="Stop the server that has it open, then order it again.")
 
 
-def _stone(chain: ChainLine, reason: str, at: str) -> Tombstone:
+def stone(chain: ChainLine, reason: str, at: str) -> Tombstone:
     return Tombstone(chain.number, chain.id, chain.tenant, chain.length, chain.head, reason, at)
 
 
@@ -69,9 +71,9 @@ def _drop_guards(connection: sqlite3.Connection) -> list[str]:
     return [sql for _, sql in found]
 
 
-def _erase(connection: sqlite3.Connection, chain: ChainLine, stone: Tombstone) -> None:
+def erase_chain(connection: Database, chain: ChainLine, stone: Tombstone) -> None:
+    """Rows, state and bodies of one chain, inside an open transaction; whoever calls it knows of the index."""
     bodies = set(_bodies(connection, chain.number))
-    _unindex(connection, chain.number)
     for table in TABLES:
         connection.execute(f"DELETE FROM {table.name} WHERE chain = ?", (chain.number,))  # noqa: S608
     if not chain.id.startswith(STRAY):
@@ -88,7 +90,7 @@ def _erase(connection: sqlite3.Connection, chain: ChainLine, stone: Tombstone) -
     )  # fmt: skip
 
 
-def _erase_state(connection: sqlite3.Connection, conversation: str) -> None:
+def _erase_state(connection: Database, conversation: str) -> None:
     branches = [row[0] for row in connection.execute("SELECT id FROM branches WHERE conversation = ?", (conversation,))]
     for some in chunks(branches):
         numbers = any_of("SELECT number FROM branch_numbers WHERE id IN (?*)", len(some))
@@ -111,19 +113,19 @@ def _unindex(connection: sqlite3.Connection, chain: int) -> None:
             )
 
 
-def _bodies(connection: sqlite3.Connection, chain: int | None) -> Iterator[bytes]:
+def _bodies(connection: Database, chain: int | None) -> Iterator[bytes]:
     """Hashes that the rows of one chain, or of all that is left, speak of."""
     where, values = ("", ()) if chain is None else (" WHERE chain = ?", (chain,))
     for table in ("messages", "summaries"):
-        yield from (row[0] for row in connection.execute(f"SELECT body FROM {table}{where}", values))  # noqa: S608
-    for prefix, suffix, tail in connection.execute(f"SELECT prefix, suffix, tail FROM windows{where}", values):  # noqa: S608
+        yield from (row[0] for row in stream(connection, f"SELECT body FROM {table}{where}", values))  # noqa: S608
+    for prefix, suffix, tail in stream(connection, f"SELECT prefix, suffix, tail FROM windows{where}", values):  # noqa: S608
         yield prefix
         yield suffix
         for entry in unpack_entries(tail):
             yield entry.body
 
 
-def _unused(connection: sqlite3.Connection, bodies: set[bytes]) -> set[bytes]:
+def _unused(connection: Database, bodies: set[bytes]) -> set[bytes]:
     """Those that no row speaks of any more: equal bytes of another conversation are the same body."""
     left = set(bodies)
     for hash in _bodies(connection, None):

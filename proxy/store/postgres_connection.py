@@ -21,7 +21,7 @@ from proxy.store.postgres_schema import STEPS, migrate, version_of
 
 CONNECT_S = 3
 MIGRATE_S = 120.0
-_STREAM_ROWS = 64
+_STREAM_ROWS = 16
 
 # Classes of SQLSTATE: what is wrong with the database and not with what is written.
 _OUTAGE = ("08", "53", "57", "58", "25006", "55P03", "XX", "F0", "42501")
@@ -90,6 +90,7 @@ class PostgresDatabase:
     def __init__(self, connection: _Connection) -> None:
         self._connection = connection
         self._streams = 0
+        self._open: list[Any] = []
         self.is_used = False
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> _Rows:
@@ -110,14 +111,22 @@ class PostgresDatabase:
             self.execute("BEGIN READ ONLY")
         self._streams += 1
         cursor = psycopg.RawServerCursor(self._connection, f"s{self._streams}")
+        self._open.append(cursor)
         cursor.itersize = _STREAM_ROWS
         cursor.execute(translated(statement), to_database(values), binary=True)
         return _Rows(cursor)
 
     def rest(self, *, is_good: bool = True) -> None:
         """Nothing is left open between two reads, or after a write that failed."""
+        self._close_streams()
         if self.in_transaction:
             self.execute("COMMIT" if is_good else "ROLLBACK")
+
+    def _close_streams(self) -> None:
+        streams, self._open = self._open, []
+        for cursor in streams:
+            with contextlib.suppress(psycopg.Error):  # of a transaction that failed, or a connection that is lost
+                cursor.close()
 
     def allow(self, seconds: float) -> None:
         self._connection.deadline = time.monotonic() + seconds
@@ -131,6 +140,7 @@ class PostgresDatabase:
         return self._connection.closed
 
     def close(self) -> None:
+        self._close_streams()
         self._connection.close()
 
 
@@ -151,8 +161,8 @@ def connect(url: str, *, patience_s: float = 10.0) -> PostgresDatabase:
     return database
 
 
-def connect_ready(url: str) -> PostgresDatabase:
-    """The same with the schema up to date. Raises StoreError."""
+def connect_ready(url: str, *, is_moving: bool = False) -> PostgresDatabase:
+    """The same with the schema up to date. Raises StoreError, also for one that is half filled from another store."""
     try:
         database = connect(url, patience_s=MIGRATE_S)
     except psycopg.Error as error:
@@ -160,6 +170,10 @@ def connect_ready(url: str) -> PostgresDatabase:
     try:
         check_version(database, url)
         migrate(database)
+        if not is_moving and database.execute("SELECT to_regclass('undercliff_moving') IS NOT NULL").fetchone()[0]:
+            raise StoreError(
+                f"{shown(url)} is half filled from another store", hint="Run undercliff migrate-store to its end."
+            )
     except psycopg.Error as error:
         database.close()
         raise store_error(error, url, "open") from error

@@ -234,9 +234,17 @@ def unguards() -> Iterator[str]:
 
 
 def sums() -> Iterator[str]:
-    """What keeps the sums while rows come in. A mover of whole stores brings the sums themselves."""
+    """What counts chains and keeps the sums while rows come in."""
     for table, name in _SUMS.items():
-        yield (f"CREATE TRIGGER sums_of_{table} AFTER INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION sum_{name}()")
+        yield f"CREATE TRIGGER sums_of_{table} AFTER INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION sum_{name}()"
+    yield "CREATE TRIGGER chains_numbered BEFORE INSERT ON chains FOR EACH ROW EXECUTE FUNCTION number_chain()"
+
+
+def unsums() -> Iterator[str]:
+    """Takes it away, for one who brings whole stores: numbers and sums come with them."""
+    for table in _SUMS:
+        yield f"DROP TRIGGER sums_of_{table} ON {table}"
+    yield "DROP TRIGGER chains_numbered ON chains"
 
 
 def _create(name: str, is_partitioned: bool) -> Iterator[str]:
@@ -259,9 +267,6 @@ def _everything(database: Database) -> None:
     for name in _TABLES:
         statements += _create(name, not is_cockroach)
     statements += ["INSERT INTO chain_numbers (last) VALUES (0)", *_INDEXES, *_FUNCTIONS, *guards(), *sums()]
-    statements.append(
-        "CREATE TRIGGER chains_numbered BEFORE INSERT ON chains FOR EACH ROW EXECUTE FUNCTION number_chain()"
-    )
     for statement in statements:
         database.execute(statement)
 

@@ -42,9 +42,13 @@ def index(database: Database, batches: Sequence[Batch]) -> None:
                 texts.setdefault(item.conversation, {}).setdefault(item.id, item.text)
     for conversation, by_id in texts.items():
         found = database.execute(_NEW_SQL, (conversation, list(by_id))).fetchall()
-        rows = [(seq, part, conversation, words) for seq, id in found for part, words in enumerate(_parts(by_id[id]))]
-        if rows:
-            database.executemany(_INSERT_SQL, rows)
+        add(database, [(seq, conversation, by_id[id]) for seq, id in found])
+
+
+def add(database: Database, messages: Sequence[tuple[int, str, str]]) -> None:
+    """Index messages by number, conversation and text."""
+    rows = [(seq, part, name, words) for seq, name, text in messages for part, words in enumerate(_parts(text))]
+    database.executemany(_INSERT_SQL, rows)
 
 
 def ranked(database: Database, query: SearchQuery, tenant: str | None, conversation: str | None) -> Cursor:

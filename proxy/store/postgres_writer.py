@@ -65,21 +65,41 @@ class Writer(writer.Writer):
         self._connection: PostgresDatabase | None = None
         self._next_try = 0.0
         self._away: StoreError | None = None
+        self._is_unchecked = False  # it was away when we started
 
     # -- the connection --------------------------------------------------------------------------
     def _open(self) -> None:
+        """One that was reached before may be away now: what is written goes to the spool, and requests are served."""
+        spool = self._spool
+        try:
+            self._connection = self._checked()
+        except StoreError as error:
+            if spool is None or not spool.is_known or not is_outage(error.__cause__):
+                raise
+            log.warning("store_away", path=self._name, error=str(error), hint=error.hint)
+            self._away, self._next_try = error, time.monotonic() + RETRY_S
+        self._is_unchecked = self._connection is None
+        try:
+            if spool is not None:
+                spool.open()
+                spool.know()
+                self.is_degraded = self._is_unchecked or spool.batches > 0
+        except OSError as error:
+            raise store_error(error, self._url, "open the spool of") from error
+
+    def _checked(self) -> PostgresDatabase:
+        """A connection to a database that is ours, of this version, and known by the same key. Raises StoreError."""
         database = connect_ready(self._url)
+        is_ours = False
         try:
             self._check_key(database)
-            if self._spool is not None:
-                self._spool.open()
-                self.is_degraded = self._spool.batches > 0
-            self._connection = database
-        except (psycopg.Error, OSError) as error:
+            is_ours = True
+        except psycopg.Error as error:
             raise store_error(error, self._url, "open") from error
         finally:
-            if self._connection is None:
+            if not is_ours:
                 database.close()
+        return database
 
     def _check_key(self, database: Database) -> None:
         """All replicas tell callers apart by one key: another one would show each team an empty store."""
@@ -100,12 +120,12 @@ class Writer(writer.Writer):
         if self._away is not None and time.monotonic() < self._next_try:
             raise self._away
         try:
-            self._connection = connect(self._url)
-        except psycopg.Error as error:
-            self._away = _named(error, self._url)
+            self._connection = self._checked() if self._is_unchecked else connect(self._url)
+        except (psycopg.Error, StoreError) as error:
+            self._away = error if isinstance(error, StoreError) else _named(error, self._url)
             self._next_try = time.monotonic() + RETRY_S
             raise self._away from error
-        self._away = None
+        self._away, self._is_unchecked = None, False
         return self._connection
 
     def _transact(self, write: Callable[[Database], None]) -> StoreError | None:
@@ -190,7 +210,7 @@ class Writer(writer.Writer):
 
     # -- draining --------------------------------------------------------------------------------
     def _has_chores(self) -> bool:
-        return self._spool is not None and self._spool.batches > 0
+        return self._spool is not None and (self._spool.batches > 0 or self._is_unchecked)
 
     def _chores(self, searchers: Sequence[asyncio.Future[None]], *, is_idle: bool) -> None:
         writer.tell(searchers, None)
@@ -202,6 +222,8 @@ class Writer(writer.Writer):
     def _drain(self) -> None:
         """Write what waits on disk, oldest first; what comes meanwhile goes behind it."""
         assert self._spool is not None
+        if self._is_unchecked and self._within(WRITE_S, lambda database: None) is not None:
+            return
         while self._spool.batches:
             try:
                 batches = self._spool.first(_DRAIN_BYTES)

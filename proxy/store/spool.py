@@ -23,6 +23,7 @@ from proxy.store.rows import cleaned
 
 _HEAD = Struct("<I8s")
 _MOST_FILES = 1000
+_KNOWN = "known"
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Batch).decode
@@ -37,6 +38,14 @@ class Spool:
         self._files: list[_File] = []
         self.batches = 0
         """How many wait."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the database that this is for was ever reached from here."""
+        return (self._folder / _KNOWN).exists()
+
+    def know(self) -> None:
+        (self._folder / _KNOWN).touch()
 
     def open(self) -> None:
         """Take what is left there. The last file is the one to append to."""

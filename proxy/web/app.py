@@ -29,6 +29,7 @@ from proxy.hindsight import compare_windows
 from proxy.metrics import Meter
 from proxy.store.archive import Archive
 from proxy.store.base import Store
+from proxy.store.source import Place
 from proxy.web.access import COOKIE, SESSION_S, Access, is_foreign
 from proxy.web.pages import Pages
 from proxy.wire.errors import JSON_HEADERS, api_error
@@ -57,7 +58,7 @@ class WebParts:
     """What the page is built from. `limits_of` gives a model's window, cliff and thresholds."""
 
     store: Store
-    file: Path | None
+    file: Place | None
     access: Access
     meter: Meter
     limits_of: LimitsOf
@@ -257,7 +258,7 @@ class Web:
 
 
 async def _pieces(
-    file: Path, format: Format, filters: Filters, kind: tables.Kind, version: str
+    file: Place, format: Format, filters: Filters, kind: tables.Kind, version: str
 ) -> AsyncIterator[bytes]:  # fmt: skip
     """An export from a thread, piece by piece: each read is short, and nothing waits in memory."""
     with Archive(file) as archive:

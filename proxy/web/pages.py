@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from policies.model import Form
@@ -18,6 +17,7 @@ from proxy.store.archive import Archive
 from proxy.store.base import Store
 from proxy.store.database import Database
 from proxy.store.reader import transcript_page
+from proxy.store.source import Place
 from proxy.wire.readable import readable_text
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class Hit:
 class Pages:
     """Gathers what a page needs. Every read is short, and off the event loop."""
 
-    def __init__(self, store: Store, file: Path | None) -> None:
+    def __init__(self, store: Store, file: Place | None) -> None:
         self._store = store
         self._file = file
         self._last: tuple[str, str, _Served] | None = None  # chunks of one page come one after the other

@@ -13,8 +13,8 @@ from proxy.audit.verify import verify_export, verify_store
 from proxy.core.filters import Filters
 from proxy.store.archive import Archive
 from proxy.store.codec import pack
-from proxy.store.seals import TABLES, from_columns, seal
 from proxy.store.rows import columns
+from proxy.store.seals import TABLES, from_columns, seal
 from tests.proxy.audit.test_verify import exported, told, verified
 from tests.support.audited import copy_store, writing
 

@@ -95,6 +95,38 @@ async def test_what_waits_on_disk_survives_the_proxy_too(own: PostgresServer, tm
     await again.aclose()
 
 
+async def test_a_proxy_that_starts_while_a_known_database_is_away_serves(own: PostgresServer, tmp_path: Path) -> None:
+    own.execute("CREATE DATABASE known")
+
+    def made(name: str = "known") -> PostgresStore:
+        secret = tmp_path / f"{name}.secret"
+        return PostgresStore(own.url("known"), secret_file=secret, spool=tmp_path / "spool")
+
+    store = made()
+    await store.open()
+    await store.aclose()
+    own.stop()
+    with pytest.raises(StoreError):  # elsewhere it was never reached: that looks like a mistake
+        await PostgresStore(own.url("known"), spool=tmp_path / "elsewhere").open()
+    store, other = made(), made("other")
+    await store.open()
+    await other.open()
+    assert store.is_degraded
+    await store.submit(small_batch(1))
+    own.start()
+    await healed(store)
+    assert len(await ids(store)) == 5
+    with pytest.raises(StoreError, match="another key"):  # that is found out later, and nothing is written
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            await other.submit(small_batch(2))
+            if other._writer._away is not None and "another key" in str(other._writer._away):  # type: ignore[attr-defined]
+                raise other._writer._away  # type: ignore[attr-defined]
+    await other.aclose()
+    assert len(await ids(store)) == 5
+    await store.aclose()
+
+
 async def test_a_restart_between_two_writes_costs_nothing(breakable: PostgresStore, own: PostgresServer) -> None:
     await breakable.submit(Batch(items=make_items("1")))
     assert len(await ids(breakable)) == 1

@@ -39,6 +39,9 @@ def test_what_was_kept_comes_back_in_order_whatever_comes_between(tmp_path: Path
     assert (spool.batches, spool.size) == (0, 0)
     spool.close()
     assert list(tmp_path.iterdir()) == []
+    assert not spool.is_known
+    spool.know()
+    assert Spool(tmp_path, 1).is_known
 
 
 def test_after_a_restart_all_of_it_is_there(tmp_path: Path) -> None:
