@@ -72,7 +72,7 @@ class Watch:
         except STREAM_ERRORS:
             self._reader = None
 
-    def finish(self) -> None:
+    async def finish(self) -> None:
         """The body is over, or broke off: what it told is kept."""
         if self._reader is not None:
             self._reader.finish()

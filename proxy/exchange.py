@@ -17,7 +17,6 @@ import structlog
 from proxy.answer import TOO_LARGE, arrival, end_of, give_up_reply, is_overflow, reply_head, seen_error, shown_of
 from proxy.attempt import Verdict, error_text, judge
 from proxy.auth import keys_in
-from proxy.background import Watch
 from proxy.commits import Commits
 from proxy.compactor import Compactor
 from proxy.config import Config
@@ -34,7 +33,7 @@ from proxy.incoming import read_request
 from proxy.link import ClientLink
 from proxy.live import LiveBranches
 from proxy.models import ModelBook
-from proxy.passthrough import STATUS_OF, RawRequest
+from proxy.passthrough import STATUS_OF, RawRequest, Watch
 from proxy.recording import merge
 from proxy.relay import Opening, Responder, end_late, look, open_reply, relay, say_stopping
 from proxy.rounds import Rounds
@@ -86,7 +85,7 @@ class Exchanges:
 
     def watch(self, request: RawRequest) -> Watch | None:
         """What reads the answer to a request that is passed through, if it may tell of an exchange."""
-        return self._services.chains.background.watch(request.method, request.path, request.tenant)
+        return self._services.chains.watch(request.method, request.path, request.tenant)
 
     async def run(self, request: RawRequest, fmt: WireFormat, link: ClientLink, respond: Responder) -> None:
         """Answer one request that carries a conversation."""

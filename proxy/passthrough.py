@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Protocol
 
-from proxy.background import Watch
 from proxy.core.headers import RawHeaders, header, request_headers, response_headers
 from proxy.errors import UpstreamError
 from proxy.link import ClientGoneError, ClientLink
 from proxy.relay import Responder
 from proxy.upstream import Upstream, UpstreamResponse
 from proxy.wire.errors import JSON_HEADERS, api_error
+
+
+class Watch(Protocol):
+    """Is shown a copy of one answer. Never raises."""
+
+    def start(self, response: UpstreamResponse) -> None:
+        """The head has arrived."""
+        ...
+
+    def feed(self, chunk: bytes) -> None:
+        """Bytes of the body, as they passed."""
+        ...
+
+    async def finish(self) -> None:
+        """The body is over, or broke off."""
+        ...
+
 
 STATUS_OF = {"connect": 502, "closed": 502, "protocol": 502, "timeout": 504}
 
@@ -69,6 +86,6 @@ async def _relay(response: UpstreamResponse, respond: Responder, watch: Watch | 
         return response.status  # the reply stays unfinished: the server closes the connection
     finally:
         if watch is not None:
-            watch.finish()
+            await watch.finish()
         await response.aclose()
     return response.status

@@ -25,6 +25,9 @@ from proxy.rounds import Rounded
 from proxy.turn import Turn, ahead_of
 from proxy.turn_rows import lost_rows
 
+KEPT_NAMES = 64
+"""So many replies in several rounds are known by name to a branch; a client goes on from the newest."""
+
 
 @dataclass(frozen=True, slots=True)
 class End:
@@ -90,6 +93,9 @@ def settle(
     )
     if is_ok and rounds:
         batches.append(_hide(turn, rounds, items))
+    if reply.kept_as:
+        names = {**live.state.kept_as, reply.response_id: reply.kept_as}
+        live.state.kept_as = dict([*names.items()][-KEPT_NAMES:])
     path, live.path = path_row(placement.branch, live.path, (*live.path.items, *items))
     row = _outcome_row(
         turn.exchange,

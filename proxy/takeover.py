@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from proxy.background import Background
+from proxy.background import Background, Watch
 from proxy.core.identity import Step, decode_step, hash_response
 from proxy.core.model import Conversation, Element, Reply
 from proxy.core.records import Batch, BranchRow, KeyRow, StoredItem
@@ -20,6 +20,7 @@ from proxy.errors import NotUnderstoodError, StoreError
 from proxy.live import decode_state
 from proxy.store.base import Store
 from proxy.turn import Turn
+from proxy.upstream import UpstreamResponse
 from proxy.wire.base import WireFormat
 from proxy.wire.responses_chain import (
     asks_for_state,
@@ -37,6 +38,8 @@ log = structlog.get_logger()
 STATE_NOTE = "state at the provider: passed as it came"
 HISTORIES_KEPT = 256
 ITEM_BYTES = 32 * 1024 * 1024
+DELETED = "deleted"
+"""Kind of the key that says of a response, found by kind "response", that its provider has deleted it."""
 _NAMES_LOOKED_UP = 256
 
 
@@ -54,6 +57,26 @@ class Asked:
 
     conversation: Conversation
     original: Conversation | None = None
+
+
+class Deletion:
+    """Waits for the provider's word that it has deleted a response."""
+
+    def __init__(self, chains: Chains, tenant: str, name: str) -> None:
+        self._chains, self._tenant, self._name = chains, tenant, name
+        self._is_done = False
+
+    def start(self, response: UpstreamResponse) -> None:
+        """The head says whether it worked."""
+        self._is_done = 200 <= response.status < 300
+
+    def feed(self, chunk: bytes) -> None:
+        """Nothing in the body is of interest."""
+
+    async def finish(self) -> None:
+        """Forget it as well."""
+        if self._is_done:
+            await self._chains.forget(self._tenant, self._name)
 
 
 class Chains:
@@ -102,14 +125,39 @@ class Chains:
             while len(self._histories) > HISTORIES_KEPT:
                 self._histories.popitem(last=False)
         if reply.kept_as:
-            self._kept_as[(tenant, reply.response_id)] = reply.kept_as
-            while len(self._kept_as) > 16 * HISTORIES_KEPT:
-                self._kept_as.popitem(last=False)
+            self._kept_as_last(tenant, reply.response_id, reply.kept_as)
         named = [(name, item) for name, item in zip(reply.item_ids, reply.elements, strict=False) if name]
         for name, item in named:
             self._keep(tenant, name, item)
         branch = turn.placement.branch
         return Batch(keys=tuple(KeyRow(tenant, "response", hash_response(name), branch) for name, _ in named))
+
+    def _kept_as_last(self, tenant: str, response: str, last: str) -> None:
+        self._kept_as[(tenant, response)] = last
+        while len(self._kept_as) > 16 * HISTORIES_KEPT:
+            self._kept_as.popitem(last=False)
+
+    # -- what passes -------------------------------------------------------------------------------
+
+    def watch(self, method: str, path: str, tenant: str) -> Watch | Deletion | None:
+        """Who is shown the answer to a request that passes: it may hold a result, or delete a response."""
+        before, _, name = path.rpartition("/")
+        if method == "DELETE" and name and before.endswith("/responses"):
+            return Deletion(self, tenant, name)
+        return self.background.watch(method, path, tenant)
+
+    async def forget(self, tenant: str, response: str) -> None:
+        """The provider has deleted it: who names it is told so by the provider, from now on and after a restart."""
+        self._histories.pop((tenant, response), None)
+        rows = await self._branches(tenant, (response,))
+        gone = tuple(KeyRow(tenant, DELETED, hash_response(response), row.id) for row in rows)
+        try:
+            await self._store.submit(Batch(keys=gone))
+        except StoreError as error:
+            log.warning("rows_not_stored", deleted=response, error=str(error))
+
+    async def _is_deleted(self, tenant: str, key: bytes) -> bool:
+        return bool(await self._store.find_branches(tenant, [(DELETED, key)], "", 1))
 
     # -- references --------------------------------------------------------------------------------
 
@@ -161,6 +209,8 @@ class Chains:
             return known
         key = hash_response(response)
         for row in await self._branches(tenant, (response,)):
+            if await self._is_deleted(tenant, key):
+                return None
             stored = await self._stored(row)
             last = max((i for i, item in enumerate(stored) if key in _names(_step(item))), default=-1)
             elements = await self._elements(fmt, stored[: last + 1]) if last >= 0 else None
@@ -168,6 +218,8 @@ class Chains:
                 state = decode_state(row.state)
                 # Blocks that come and go are not in the path: whether some stood here cannot be told any more.
                 history = History(elements, not (state.is_partial or state.kinds))
+                for name, kept_as in state.kept_as.items():
+                    self._kept_as_last(tenant, name, kept_as)
                 self._histories[(tenant, response)] = history
                 return history
         return None

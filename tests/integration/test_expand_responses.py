@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -187,10 +187,16 @@ def test_a_refusal_behind_words_ends_the_stream_with_an_error() -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
 @pytest.mark.parametrize("sealed", ["more", None], ids=["sealed", "unsealed"])
-def test_a_chain_behind_hidden_rounds_stands_on_all_of_them(stream: bool, sealed: str | None) -> None:
+def test_a_chain_behind_hidden_rounds_stands_on_all_of_them(
+    stream: bool, sealed: str | None, is_restarted: bool, tmp_path: Path
+) -> None:
     """The client knows the first round's name only; at the provider that one ends with a call without an answer."""
-    with talking(stream=stream) as talk:
+    with ScriptedUpstream(plain) as up, ExitStack() as stack:
+        first = stack.enter_context(ExitStack())
+        proxy = first.enter_context(served(up.base_url, tmp_path / "x.db", policy__options=BATCHED))
+        talk = Talk(proxy, up, stream=stream)
         second = [events.reasoning_item("rs_2", sealed), events.message_item("msg_2", "It reads 838.")]
         talk.up.enqueue(
             answer([ours("call_exp001", id=talk.ids[0])], "resp_1", stream=stream),
@@ -199,6 +205,9 @@ def test_a_chain_behind_hidden_rounds_stands_on_all_of_them(stream: bool, sealed
         name = talk.say("look it up")["id"]
         body = {"model": "scripted-1", "tools": [TOOL], "previous_response_id": name, "input": "thanks"}
         body["stream"] = stream
+        if is_restarted:
+            first.close()
+            talk.proxy = stack.enter_context(served(up.base_url, tmp_path / "x.db", policy__options=BATCHED))
         talk.up.enqueue(answer([events.message_item("msg_3", "welcome")], "resp_3", stream=stream))
         headers = {"authorization": "Bearer sk-one"}
         reply = httpx.post(f"{talk.proxy.base_url}/responses", json=body, headers=headers, timeout=20)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +16,10 @@ import pytest
 from tests.support.builders import long_text
 from tests.support.keeping_provider import Keeper
 from tests.support.records import Records
+from tests.support.replies import json_reply
 from tests.support.serve import Served, served
-from tests.support.session import EAGER, NEVER
-from tests.support.upstream import ScriptedUpstream
+from tests.support.session import EAGER, NEVER, from_store
+from tests.support.upstream import Action, Request, ScriptedUpstream
 
 TOOLS = [{"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}}]
 OMITTED = "output omitted from history"
@@ -63,7 +67,21 @@ def chain(proxy: Served, keeper: Keeper, **fields: Any) -> list[httpx.Response]:
 
 
 def bodies(up: ScriptedUpstream) -> list[dict[str, Any]]:
-    return [request.json() for request in up.requests]
+    return [request.json() for request in up.requests if request.method == "POST"]
+
+
+def deleting(keeper: Keeper) -> Callable[[Request], Action]:
+    """The provider with its route to delete a response."""
+
+    def answer(request: Request) -> Action:
+        if request.method != "DELETE":
+            return keeper(request)
+        name = request.path.rpartition("/")[2]
+        if keeper._kept.pop(name, None) is None:
+            return json_reply({"error": {"message": f"Response with id '{name}' not found."}}, status=404)
+        return json_reply({"id": name, "object": "response", "deleted": True})
+
+    return answer
 
 
 def test_row_34_a_chain_is_one_branch_and_its_lists_are_whole_and_valid() -> None:
@@ -345,4 +363,129 @@ def test_a_reply_to_a_list_in_place_of_a_name_names_what_the_client_named(stream
                 assert response.previous_response_id == name
                 name = response.id
             assert up.requests[-1].json()["previous_response_id"] is None
+    assert not keeper.refusals
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
+def test_row_36_a_deleted_response_is_gone_here_too(is_restarted: bool, tmp_path: Path) -> None:
+    """Who deletes a response and goes on from it gets the provider's own refusal, and its list is not used."""
+    keeper = Keeper()
+    with ScriptedUpstream(deleting(keeper)) as up, ExitStack() as stack:
+        first = stack.enter_context(ExitStack())
+        proxy = first.enter_context(served(up.base_url, tmp_path / "x.db", policy__options=EAGER))
+        replies = chain(proxy, keeper)
+        name = name_of(replies[-1])
+        headers = {"authorization": "Bearer sk-one"}
+        up.enqueue(json_reply({"error": {"message": "busy"}}, status=500))
+        assert httpx.delete(f"{proxy.base_url}/responses/{name}", headers=headers).status_code == 500
+        ok(proxy, "still there?", previous_response_id=name)
+        assert "previous_response_id" not in bodies(up)[-1] or bodies(up)[-1]["previous_response_id"] is None
+        assert httpx.delete(f"{proxy.base_url}/responses/{name}", headers=headers).json()["deleted"]
+        if is_restarted:
+            first.close()
+            proxy = stack.enter_context(served(up.base_url, tmp_path / "x.db", policy__options=EAGER))
+        reply = post(proxy, "so?", previous_response_id=name)
+        assert reply.status_code == 400 and f"'{name}' not found" in reply.text
+        assert bodies(up)[-1]["previous_response_id"] == name and bodies(up)[-1]["input"] == "so?"
+        again = ok(proxy, "so?", previous_response_id=name_of(replies[-2]))
+        assert conversation(again) == conversation(replies[0])
+
+
+def test_row_36_a_deletion_that_overtakes_a_request_makes_no_list_of_it() -> None:
+    """The request is under way when its chain goes: the provider's word counts, and nothing breaks."""
+    keeper = Keeper()
+    with ScriptedUpstream(deleting(keeper)) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        headers = {"authorization": "Bearer sk-one"}
+        for _ in range(4):
+            name = name_of(chain(proxy, keeper)[-1])
+            with ThreadPoolExecutor(4) as pool:
+                asked = [pool.submit(post, proxy, "so?", previous_response_id=name) for _ in range(3)]
+                gone = pool.submit(httpx.delete, f"{proxy.base_url}/responses/{name}", headers=headers, timeout=20)
+                assert {future.result().status_code for future in asked} <= {200, 400}
+                assert gone.result().status_code == 200
+            refused = post(proxy, "so?", previous_response_id=name)
+            assert refused.status_code == 400 and f"'{name}' not found" in refused.text
+
+
+def test_row_40_the_same_name_in_two_tenants_leads_each_to_its_own() -> None:
+    """Two providers' accounts may hand out one name: each key gets the chain that it began."""
+    keepers = {"sk-one": Keeper(), "sk-two": Keeper()}
+
+    def by_key(request: Request) -> Action:
+        return keepers[str(request.header("authorization")).removeprefix("Bearer ")](request)
+
+    with ScriptedUpstream(by_key) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        names: dict[str, str] = {}
+        for number, (key, keeper) in enumerate(keepers.items()):
+            asks(keeper, "call_aXb19cdE22")
+            opening = ok(proxy, f"read station {number}", key=key)
+            item = result("call_aXb19cdE22", long_text(number))
+            names[key] = name_of(ok(proxy, [item], key=key, previous_response_id=name_of(opening)))
+        assert len(set(names.values())) == 1
+        for number, key in enumerate(keepers):
+            ok(proxy, "so?", key=key, previous_response_id=names[key])
+            sent = json.dumps(bodies(up)[-1])
+            assert f"read station {number}" in sent and f"read station {1 - number}" not in sent
+    assert not any(keeper.refusals for keeper in keepers.values())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"include": ["reasoning.encrypted_content"]},
+        {"include": ["message.output_text.logprobs", "reasoning.encrypted_content"]},
+        {"include": []},
+        {"include": None},
+        {"truncation": "disabled"},
+        {"truncation": "auto"},
+        {"truncation": None},
+    ],
+    ids=str,
+)
+def test_what_is_asked_beside_the_list_goes_out_as_it_came(fields: dict[str, Any]) -> None:
+    keeper = Keeper()
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        replies = chain(proxy, keeper, **fields)
+        last = ok(proxy, "so?", previous_response_id=name_of(replies[-1]), **fields)
+        ((name, value),) = fields.items()
+        assert all(name in body and body[name] == value for body in bodies(up))
+        assert conversation(last) == conversation(replies[0]) and not keeper.refusals
+        assert OMITTED in json.dumps(bodies(up)[-1]) or bodies(up)[-1].get("previous_response_id")
+
+
+def test_custom_tools_in_a_chain_are_paired_and_made_smaller() -> None:
+    keeper = Keeper()
+    custom = {"type": "custom", "name": "patch", "description": "free text"}
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        call = {"type": "custom_tool_call", "id": "ctc_0001c41fe2", "call_id": "call_cXb19cdE22", "name": "patch",
+                "input": "*** Begin Patch\nquay 4\n*** End Patch"}  # fmt: skip
+        keeper.answers = [[keeper.thought(301), call]]
+        first = ok(proxy, "patch it", tools=[custom])
+        output = {"type": "custom_tool_call_output", "call_id": "call_cXb19cdE22", "output": long_text(7)}
+        second = ok(proxy, [output], tools=[custom], previous_response_id=name_of(first))
+        third = ok(proxy, "so?", tools=[custom], previous_response_id=name_of(second))
+        ok(proxy, "and?", tools=[custom], previous_response_id=name_of(third))
+        sent = bodies(up)[-1]["input"]
+        kinds = [item.get("type") for item in sent]
+        assert kinds.count("custom_tool_call") == kinds.count("custom_tool_call_output") == 1
+        [shown] = [item for item in sent if item.get("type") == "custom_tool_call_output"]
+        assert OMITTED in shown["output"]
+        [said] = [item for item in sent if item.get("type") == "custom_tool_call"]
+        assert said["input"] == call["input"]
+    assert not keeper.refusals
+
+
+def test_a_big_image_in_a_chain_goes_out_whole_and_is_counted_flat() -> None:
+    keeper = Keeper()
+    picture = {"type": "input_image", "image_url": "data:image/png;base64," + "iVBORw0KGgo" * 200_000}
+    with ScriptedUpstream(keeper) as up, served(up.base_url, policy__options=EAGER) as proxy:
+        asks(keeper, "call_aXb19cdE22")
+        first = ok(proxy, [{"role": "user", "content": [{"type": "input_text", "text": "what is this"}, picture]}])
+        second = ok(proxy, [result("call_aXb19cdE22", long_text(1))], previous_response_id=name_of(first))
+        ok(proxy, "so?", previous_response_id=name_of(second))
+        sent = bodies(up)[-1]["input"]
+        assert picture in sent[0]["content"] and OMITTED in json.dumps(sent[1:])
+        found = from_store(proxy.db, lambda store: store.windows(conversation(first)))[-1]
+        manifest = from_store(proxy.db, lambda store: store.window(found))
+        assert manifest is not None and manifest.entries[0].tokens < 20_000
     assert not keeper.refusals

@@ -38,10 +38,10 @@ async def made(folder: Path) -> tuple[Background, Kept, Turn]:
     return Background(store), store, turn
 
 
-def fetch(watch: Watch, body: bytes, headers: Sequence[tuple[bytes, bytes]] = (), status: int = 200) -> None:
+async def fetch(watch: Watch, body: bytes, headers: Sequence[tuple[bytes, bytes]] = (), status: int = 200) -> None:
     watch.start(SimpleNamespace(status=status, headers=list(headers)))  # type: ignore[arg-type]
     watch.feed(body)
-    watch.finish()
+    await watch.finish()
 
 
 async def test_only_what_was_asked_for_is_watched(tmp_path: Path) -> None:
@@ -64,10 +64,10 @@ async def test_the_bill_is_written_once(tmp_path: Path) -> None:
     background.expect(turn, Reply(response_id="r1", finish="queued"), "t")
     first, second = (background.watch("GET", "/v1/responses/r1", "t") for _ in range(2))
     assert first and second
-    fetch(first, json.dumps(WHOLE).encode())
+    await fetch(first, json.dumps(WHOLE).encode())
     assert store.batches == []  # no bill yet
-    fetch(second, json.dumps({**WHOLE, "usage": USAGE}).encode())
-    fetch(first, json.dumps({**WHOLE, "usage": USAGE}).encode())
+    await fetch(second, json.dumps({**WHOLE, "usage": USAGE}).encode())
+    await fetch(first, json.dumps({**WHOLE, "usage": USAGE}).encode())
     [batch] = store.batches
     assert (batch.outcomes[0].input, batch.outcomes[0].output, batch.exchanges[0].method) == (7, 2, "GET")
     assert batch.exchanges[0].branch == turn.placement.branch
@@ -88,5 +88,5 @@ async def test_what_cannot_be_read_is_no_result(tmp_path: Path, body: bytes, hea
     background.expect(turn, Reply(response_id="r1", finish="queued"), "t")
     watch = background.watch("GET", "/v1/responses/r1", "t")
     assert watch
-    fetch(watch, body, headers, status)
+    await fetch(watch, body, headers, status)
     assert store.batches == [] and background.watch("GET", "/v1/responses/r1", "t")
