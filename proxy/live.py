@@ -54,9 +54,7 @@ class BranchState(msgspec.Struct, omit_defaults=True):
     expand: str = ""  # the name under which the tool that expands was offered; from then on it stays
     hidden: tuple[Hidden, ...] = ()  # what replies held that the client did not see
     importance: dict[str, float] = {}  # how often the model came back for an item
-    kept_as: dict[
-        str, str
-    ] = {}  # by what the client calls a reply in rounds: the last response of it
+    kept_as: dict[str, str] = {}  # by what the client calls a reply in rounds: the last response of it
 
 
 _STATE = msgspec.msgpack.Decoder(BranchState)

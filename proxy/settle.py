@@ -17,7 +17,7 @@ from proxy.core.pricing import cost, direct_cost
 from proxy.core.receipts import new_keys
 from proxy.core.records import Batch, KeyRow, OutcomeRow, WindowRow
 from proxy.fold_rows import accept
-from proxy.live import LiveBranches
+from proxy.live import Live, LiveBranches
 from proxy.models import ModelBook
 from proxy.recording import item_rows, merge, now, path_row
 from proxy.relay import Opening
@@ -93,9 +93,7 @@ def settle(
     )
     if is_ok and rounds:
         batches.append(_hide(turn, rounds, items))
-    if reply.kept_as:
-        names = {**live.state.kept_as, reply.response_id: reply.kept_as}
-        live.state.kept_as = dict([*names.items()][-KEPT_NAMES:])
+    _name(live, reply)
     path, live.path = path_row(placement.branch, live.path, (*live.path.items, *items))
     row = _outcome_row(
         turn.exchange,
@@ -118,6 +116,13 @@ def settle(
         )
     )
     return merge(*batches)
+
+
+def _name(live: Live, reply: Reply) -> None:
+    """Of a reply in several rounds the client knows the first response, the provider goes on from the last."""
+    if reply.kept_as:
+        names = {**live.state.kept_as, reply.response_id: reply.kept_as}
+        live.state.kept_as = dict([*names.items()][-KEPT_NAMES:])
 
 
 def settle_round(turn: Turn, end: End, reply: Reply, window: WindowRow, tenant: str, models: ModelBook) -> Batch:
