@@ -26,7 +26,7 @@ from proxy.compactor import options_of as compactor_options
 from proxy.config import Config, UpstreamConfig
 from proxy.core.headers import RawHeaders, header
 from proxy.core.overflow_rules import DEFAULT, Rules
-from proxy.core.records import Batch
+from proxy.core.records import Batch, LearnedRow
 from proxy.core.urls import join_upstream, split_scope
 from proxy.counting import InputCounter
 from proxy.errors import ConfigError, StoreError, UndercliffError
@@ -309,7 +309,9 @@ async def build_exchanges(
     tokenizer = Tokenizer()
     prices = PriceBook(config.upstream.url, config.model)
     await asyncio.gather(tokenizer.load(), prices.load())
-    models = ModelBook(config, prices, await store.learned())
+    models = ModelBook(config, prices, await _learned(store))
+    if (listen := getattr(store, "listen", None)) is not None:  # replicas learn from each other
+        listen(models.recall)
     live = LiveBranches(store)
     window = config.window
     options = WindowOptions(window.mask_chars, tuple(window.never_mask))
@@ -338,6 +340,15 @@ async def build_exchanges(
     return Exchanges(
         Services(config, store, upstream, live, turns, models, formats, rules, chains, expander, compactor, counter)
     )
+
+
+async def _learned(store: Store) -> list[LearnedRow]:
+    """What was learned; nothing yet where the database is away and only its spool is open."""
+    try:
+        return await store.learned()
+    except StoreError as error:
+        log.warning("store_away", error=str(error), hint=error.hint)
+        return []
 
 
 def policy_of(config: Config) -> Policy:

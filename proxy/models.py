@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 REPLY_SHARE = 0.1
 """Share of the window kept for the reply when the request does not cap it."""
-RATIO_STEP = 0.01
+RATIO_STEP = 0.002
 """A smaller change of a ratio is not worth a row."""
 
 
@@ -52,21 +52,28 @@ class ModelBook:
         self._prices = prices
         self._upstream = config.upstream.url
         self._limits: dict[str, int] = {}
-        self._ratios: dict[str, Calibration] = {}
-        self._written: dict[str, float] = {}  # ratios as the store has them: a restart must decide the same
+        # As the store has them and nothing beside: after a restart, and on every replica, the next bill does the same.
+        self._ratios: dict[str, float] = {}
         self.refuses_usage = False
         self._cache: dict[str, ModelLimits] = {}
         self._told: set[str] = set()  # models for which the operator's threshold cannot act
-        for row in learned:
+        self._known: frozenset[LearnedRow] = frozenset()  # as the store had them when it was last asked
+        self.recall(learned)
+
+    def recall(self, learned: Iterable[LearnedRow]) -> None:
+        """What the store knows now: another replica may have learned since."""
+        rows = frozenset(learned)
+        for row in rows - self._known:
             if row.upstream == self._upstream:
                 self._recall(row)
+        self._known = rows
 
     def _recall(self, row: LearnedRow) -> None:
+        self._cache.pop(row.model, None)
         if row.name == "limit":
             self._limits[row.model] = int(row.value)
         elif row.name == "ratio":
-            self._ratios[row.model] = Calibration(ratio=row.value, samples=1)
-            self._written[row.model] = row.value
+            self._ratios[row.model] = row.value
         elif row.name == "refuses_usage":
             self.refuses_usage = bool(row.value)
 
@@ -87,7 +94,7 @@ class ModelBook:
             if asked and asked != marks.compact_at and model not in self._told:
                 self._told.add(model)
                 log.warning("compact_at_cannot_act", model=model[:200], asked=asked, used=marks.compact_at)
-            known = ModelLimits(facts, marks, self._written.get(model, Calibration().ratio))
+            known = ModelLimits(facts, marks, self._ratios.get(model, Calibration().ratio))
             if len(self._cache) > 1000:
                 self._cache.clear()
                 self._told.clear()
@@ -104,15 +111,12 @@ class ModelBook:
 
     def learn_usage(self, model: str, *, billed: int, counted: int) -> Batch:
         """One more bill for a request that we counted."""
-        old = self._ratios.get(model, Calibration())
+        written = self._ratios.get(model)
+        old = Calibration() if written is None else Calibration(ratio=written, samples=1)
         new = old.updated(billed=billed, counted=counted)
-        if new is old:
+        if new is old or (written is not None and abs(new.ratio - written) < RATIO_STEP * written):
             return Batch()
-        self._ratios[model] = new
-        written = self._written.get(model)
-        if written is not None and abs(new.ratio - written) < RATIO_STEP * written:
-            return Batch()
-        self._written[model] = new.ratio
+        self._ratios[model] = new.ratio
         self._cache.pop(model, None)
         return self._row(model, "ratio", new.ratio)
 

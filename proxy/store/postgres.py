@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from proxy.core.records import Batch
+from proxy.core.records import Batch, BranchRow, LearnedRow
 from proxy.errors import StoreError
-from proxy.store import postgres_search
+from proxy.store import postgres_search, reader
 from proxy.store.postgres_connection import shown
 from proxy.store.postgres_pool import PostgresPool
 from proxy.store.postgres_writer import Writer
@@ -40,9 +40,23 @@ class PostgresStore(SqlStore):
     ) -> None:
         self._url = url
         self._readers = readers
+        self._on_learned: Callable[[list[LearnedRow]], None] = lambda learned: None
         self._secret_file = secret_file
         kept = Spool(spool / name_of(url), max_spool_bytes) if spool is not None else None
         super().__init__(shown(url), Writer(url, max_queue_bytes, prepare, self._secret, kept), on_batch)
+
+    def listen(self, on_learned: Callable[[list[LearnedRow]], None]) -> None:
+        """Hear what is known of the models whenever a conversation is looked for: it may be another replica's turn."""
+        self._on_learned = on_learned
+
+    async def find_branches(
+        self, tenant: str, keys: Sequence[tuple[str, bytes]], scope: str, limit: int = 32
+    ) -> list[BranchRow]:
+        found, learned = await self._read(
+            lambda db: (reader.find_branches(db, tenant, keys, scope, limit), reader.learned(db))
+        )
+        self._on_learned(learned)
+        return found
 
     def _new_pool(self) -> PostgresPool:
         return PostgresPool(self._url, self._readers)

@@ -23,6 +23,7 @@ import httpx
 
 from proxy.audit.verify import verify_store
 from proxy.store.archive import Archive
+from proxy.store.secret import keep_secret
 from tests.support import builders
 from tests.support.postgres import PostgresServer, own_server
 from tests.support.records import Records
@@ -33,6 +34,7 @@ from tests.support.upstream import Action, Request, ScriptedUpstream
 MODELS = {"*": {"window": 4600}}
 SETTINGS: dict[str, Any] = {"policy__options": NEVER}
 TRIES = 400
+SECRET = b"replicas" * 4
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
@@ -44,7 +46,7 @@ class Provider:
 
     def __call__(self, request: Request) -> Action:
         body = request.body
-        place = body.find(b"agent-")
+        place = body.find(b"agent-")  # in the name of its model, so that its bills are its own
         self.newest[body[place : place + 9].decode()] = body
         return strict(request)
 
@@ -70,7 +72,7 @@ class Agent:
         self.messages += [builders.user(builders.long_text(self.seed * 1000 + 500 + number, 1200)), *step]
         for _ in range(TRIES):
             url = dice.choice(urls)
-            body = builders.body_bytes(builders.request(self.messages, tools=[builders.tool()]))
+            body = builders.body_bytes(builders.request(self.messages, model=f"m-{self.name}", tools=[builders.tool()]))
             head = {"content-type": "application/json", "authorization": "Bearer sk-one"}
             try:
                 reply = http.post(f"{url}/v1/chat/completions", content=body, headers=head, timeout=30)
@@ -129,7 +131,19 @@ def replicas(count: int, upstream: str, url: str, folder: Path) -> Iterator[list
         for number in range(count):
             own = folder / f"replica-{number}"
             own.mkdir(parents=True, exist_ok=True)
-            made.append(opened.enter_context(served_process(upstream, own, models=MODELS, store__url=url, **SETTINGS)))
+            made.append(
+                opened.enter_context(
+                    served_process(
+                        upstream,
+                        own,
+                        models=MODELS,
+                        store__url=url,
+                        store__secret_file=str(folder / "shared.secret"),
+                        store__spool=str(folder / "spool"),
+                        **SETTINGS,
+                    )
+                )
+            )
         yield made
 
 
@@ -202,25 +216,25 @@ def cpu_of(proxies: Sequence[ServedProcess]) -> float:
     return total
 
 
-def single(agents: int, turns: int, folder: Path) -> Run:
+def single(agents: int, turns: int, folder: Path, up: ScriptedUpstream, provider: Provider) -> Run:
     """One process on a file: what it sends is what the others must."""
-    provider, never = Provider(), threading.Event()
     (folder / "single").mkdir()
-    with (
-        ScriptedUpstream(provider) as up,
-        served_process(up.base_url, folder / "single", models=MODELS, **SETTINGS) as proxy,
-    ):
+    keep_secret(folder / "single" / "undercliff.secret", SECRET)  # ids are made with it: the same on both sides
+    with served_process(up.base_url, folder / "single", models=MODELS, **SETTINGS) as proxy:
         started, before = time.monotonic(), cpu_of([proxy])
-        made = drive(agents, turns, [proxy.url], provider, never)
+        made = drive(agents, turns, [proxy.url], provider, threading.Event())
         return Run(made, time.monotonic() - started, cpu_of([proxy]) - before)
 
 
-def shared(agents: int, turns: int, count: int, folder: Path, away_s: float, server: PostgresServer) -> Run:
+def shared(
+    agents: int, turns: int, count: int, folder: Path, away_s: float, server: PostgresServer, up: ScriptedUpstream,
+    provider: Provider,
+) -> Run:  # fmt: skip
     """Several on one database, with kills. Checks what was acknowledged before it returns."""
-    provider = Provider()
+    keep_secret(folder / "shared.secret", SECRET)
     server.execute("CREATE DATABASE replicas")
     url = server.url("replicas")
-    with ScriptedUpstream(provider) as up, replicas(count, up.base_url, url, folder) as proxies:
+    with replicas(count, up.base_url, url, folder) as proxies:
         events = Events(agents * turns, proxies, server, away_s)
         started, before = time.monotonic(), cpu_of(proxies)
         made = drive(agents, turns, [proxy.url for proxy in proxies], provider, events.away, events)
@@ -271,10 +285,12 @@ def main() -> None:
     parser.add_argument("--replicas", type=int, default=2)
     parser.add_argument("--away", type=float, default=3.0, help="seconds that the database is down")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, own_server() as server:
-        os.environ["UNDERCLIFF_DATA_DIR"] = str(Path(folder) / "data")
-        one = single(asked.agents, asked.turns, Path(folder))
-        many = shared(asked.agents, asked.turns, asked.replicas, Path(folder), asked.away, server)
+    provider = Provider()
+    with tempfile.TemporaryDirectory() as folder, own_server() as server, ScriptedUpstream(provider) as up:
+        one = single(asked.agents, asked.turns, Path(folder), up, provider)
+        many = shared(
+            asked.agents, asked.turns, asked.replicas, Path(folder), asked.away, server, up, provider
+        )  # fmt: skip
     same, apart = compare(one, many)
     folded = sum(FOLDED in body for agent in many.agents for body in agent.sent)
     retries = sum(agent.retries for agent in many.agents)

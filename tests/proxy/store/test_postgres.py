@@ -249,6 +249,19 @@ async def test_replicas_that_write_the_same_at_once_leave_one_whole_chain(url: s
         await store.aclose()
 
 
+async def test_what_one_replica_learned_the_other_hears_with_its_next_turn(url: str) -> None:
+    one, other = PostgresStore(url), PostgresStore(url)
+    await one.open()
+    await other.open()
+    heard: list[list[LearnedRow]] = []
+    other.listen(heard.append)
+    await one.submit(Batch(learned=(LearnedRow("u", "m", "limit", 8192.0),)))
+    await other.find_branches("t", [("text", b"x" * 16)], "")
+    assert heard == [[LearnedRow("u", "m", "limit", 8192.0)]]
+    await one.aclose()
+    await other.aclose()
+
+
 async def test_another_key_than_the_stores_is_refused(url: str, tmp_path: Path) -> None:
     first = PostgresStore(url, secret_file=tmp_path / "a.secret")
     await first.open()
