@@ -101,7 +101,9 @@ class PostgresDatabase:
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> _Rows:
         cursor = psycopg.RawCursor(self._connection)
         values = [to_database(row) for row in rows]  # first: what makes the rows may ask this very connection
-        if values:
+        if len(values) == 1:  # most are: without a pipeline
+            cursor.execute(translated(statement), values[0])
+        elif values:
             cursor.executemany(translated(statement), values)
         return _Rows(cursor)
 

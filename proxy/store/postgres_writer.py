@@ -36,9 +36,10 @@ WRITE_S = 3.5
 """A write that takes longer goes to the spool: less than a reply waits for its rows."""
 DRAIN_S = 60.0
 RETRY_S = 0.5
-"""After a failure to connect, the next attempt waits so long."""
+RETRY_SHARE = 3.0
+"""After a failure to connect, the next attempt waits so long, and so many times as long as the failure took."""
 _TRIES = 6
-_DRAIN_BYTES = 2 << 20
+_DRAIN_BYTES = 1 << 20
 _FAILURES = (psycopg.Error, StoreError, OSError, ValueError, TypeError, OverflowError, MemoryError)
 _LOCK_SQL = "SELECT id FROM chains WHERE id = ANY(?) ORDER BY id FOR UPDATE"
 _BEGIN_SQL = "INSERT INTO chains (id, length, head) VALUES (?, 0, x'') ON CONFLICT (id) DO NOTHING"
@@ -65,6 +66,7 @@ class Writer(writer.Writer):
         self._connection: PostgresDatabase | None = None
         self._next_try = 0.0
         self._away: StoreError | None = None
+        self._patience_s = WRITE_S
         self._is_unchecked = False  # it was away when we started
 
     # -- the connection --------------------------------------------------------------------------
@@ -119,14 +121,20 @@ class Writer(writer.Writer):
             return self._connection
         if self._away is not None and time.monotonic() < self._next_try:
             raise self._away
+        started = time.monotonic()
         try:
             self._connection = self._checked() if self._is_unchecked else connect(self._url)
         except (psycopg.Error, StoreError) as error:
             self._away = error if isinstance(error, StoreError) else _named(error, self._url)
-            self._next_try = time.monotonic() + RETRY_S
+            self._back_off(started)
             raise self._away from error
         self._away, self._is_unchecked = None, False
         return self._connection
+
+    def _back_off(self, started: float) -> None:
+        """While we wait for a server that stands still, nobody's rows reach the spool: so that is seldom."""
+        now = time.monotonic()
+        self._next_try = max(self._next_try, now + max(RETRY_S, RETRY_SHARE * (now - started)))
 
     def _transact(self, write: Callable[[Database], None]) -> StoreError | None:
         return self._within(WRITE_S, write)
@@ -230,11 +238,15 @@ class Writer(writer.Writer):
             except (OSError, ValueError) as error:
                 self._lose(self._spool.batches, f"the spool cannot be read: {error}")
                 return
-            failed = self._within(DRAIN_S, self._rows(batches, None))
+            started = time.monotonic()
+            failed = self._within(self._patience_s, self._rows(batches, None))
             if failed is None:
                 self._spool.drop(len(batches))
+                self._patience_s = WRITE_S
             elif self._is_shared(failed):
-                self._next_try = max(self._next_try, time.monotonic() + RETRY_S)
+                if isinstance(failed.__cause__, OutOfTimeError):  # it may be slow: the next time it has longer
+                    self._patience_s = min(2 * self._patience_s, DRAIN_S)
+                self._back_off(started)
                 return
             else:
                 self._drain_singly(batches)

@@ -112,15 +112,15 @@ class PostgresServer:
         """Every process of it stands still: connections are open, and nothing answers."""
         assert self.process is not None
         os.killpg(self.process.pid, signal.SIGSTOP)
-        for pid in self._backends():
+        for pid in self.backends():
             os.kill(pid, signal.SIGSTOP)
         try:
             yield
         finally:
-            for pid in [*self._backends(), self.process.pid]:
+            for pid in [*self.backends(), self.process.pid]:
                 os.kill(pid, signal.SIGCONT)
 
-    def _backends(self) -> list[int]:
+    def backends(self) -> list[int]:
         """Its children: each leads a process group of its own."""
         assert self.process is not None
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()

@@ -9,7 +9,7 @@ import pytest
 
 from proxy.store.base import Store
 from proxy.store.open import open_store
-from tests.support.postgres import binaries, new_database
+from tests.support.postgres import binaries, drop_database, new_database
 
 
 def _sqlite(folder: Path) -> Store:
@@ -22,6 +22,12 @@ def _postgres(folder: Path) -> Store:
     if url is None:
         url = _databases[folder] = new_database()
     return open_store(url, secret_file=folder / "store" / "ctx.secret", spool=folder / "spool")
+
+
+def discard(folder: Path) -> None:
+    """What was made for a folder and is not in it."""
+    if (url := _databases.pop(folder, None)) is not None:
+        drop_database(url)
 
 
 _databases: dict[Path, str] = {}

@@ -10,7 +10,7 @@ import pytest
 
 from proxy.core.records import Batch, ClaimRow, LinkRow, SummaryCallRow, SummaryRow
 from proxy.store.base import Store
-from tests.proxy.store.backends import BACKEND_PARAMS, BACKENDS
+from tests.proxy.store.backends import BACKEND_PARAMS, BACKENDS, discard
 from tests.proxy.store.rows import hashed, make_fold, make_items
 
 
@@ -20,6 +20,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await store.open()
     yield store
     await store.aclose()
+    discard(tmp_path)
 
 
 async def ids(store: Store, *, summarized: bool | None) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,16 +16,20 @@ from hypothesis import strategies as st
 from proxy.core.records import (
     Batch,
     BodyRow,
+    ClientKeyRow,
     KeyRow,
     LearnedRow,
     LinkRow,
     PlanRow,
+    Spent,
     StoredItem,
+    SummaryCallRow,
     SummaryRow,
+    TenantUsage,
 )
 from proxy.errors import StoreError
 from proxy.store.base import Store
-from tests.proxy.store.backends import BACKEND_PARAMS, BACKENDS, HERE
+from tests.proxy.store.backends import BACKEND_PARAMS, BACKENDS, HERE, discard
 from tests.proxy.store.rows import (
     hashed,
     make_branch,
@@ -45,6 +50,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await store.open()
     yield store
     await store.aclose()
+    discard(tmp_path)
 
 
 async def transcript(store: Store, conversation: str = "c", branch: str | None = None) -> list[StoredItem]:
@@ -278,6 +284,7 @@ def test_any_chain_of_deltas_resolves_to_what_it_was_made_from(steps: list[tuple
     for make in HERE.values():
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(check(make(Path(folder))))
+            discard(Path(folder))
 
 
 async def test_a_window_comes_back_resolved_with_its_exchange(store: Store) -> None:
@@ -489,6 +496,7 @@ def test_submitting_a_batch_again_changes_nothing(sent: list[Batch]) -> None:
     for make in HERE.values():
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(check(make(Path(folder))))
+            discard(Path(folder))
 
 
 async def test_what_was_written_is_there_after_opening_anew(
@@ -511,3 +519,33 @@ async def test_a_closed_store_says_so_and_breaks_nothing(store: Store) -> None:
         await store.submit(Batch(items=make_items("1")))
     with pytest.raises(StoreError):
         await store.branch("b")
+
+
+async def test_keys_of_teams_end_once_and_for_good(store: Store) -> None:
+    one, two = (ClientKeyRow(f"k{n}", "harbour", bytes([n]) * 32, f"2026-01-0{n}T00:00:00.000000Z") for n in (1, 2))
+    await store.submit(Batch(client_keys=(two, one)))
+    assert await store.client_keys() == [one, two]
+    late, soon = (replace(one, revoked_at=f"2026-02-0{n}T00:00:00.000000Z") for n in (5, 3))
+    for ending in (late, soon, late, one):
+        await store.submit(Batch(client_keys=(ending,)))
+    assert await store.client_keys() == [soon, two]
+
+
+async def test_what_a_tenant_was_billed_since_a_moment(store: Store) -> None:
+    day = "2026-01-31T00:00:00.000000Z"
+    start = int(datetime.fromisoformat("2026-01-31T00:00:00+00:00").timestamp() * 1000)
+    for number, (tenant, moment, cost) in enumerate(
+        [("team:a", -1, 9.0), ("team:a", 0, 0.5), ("team:a", 90_000, None), ("team:b", 5, 0.25)]
+    ):
+        name = f"{start + moment:011x}{number:010x}"
+        at = datetime.fromtimestamp((start + moment) / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        exchange = replace(make_exchange(name, tenant=tenant, conversation=f"c{tenant}"), created_at=at)
+        outcome = replace(make_outcome(name, input=100, cached=80, output=10, cost_direct=1.0), cost=cost)
+        await store.submit(Batch(exchanges=(exchange,), outcomes=(outcome,)))
+    call = SummaryCallRow("s1", "cteam:a", "b", "k", "upstream", "m", "ok", "", 40, 0, 2, 0.125, 1.0, day)
+    await store.submit(Batch(summary_calls=(call,)))
+    assert await store.spent("team:a", day) == Spent(2, 262, 0.625)
+    assert await store.spent("team:none", day) == Spent()
+    assert await store.usage(day) == [
+        TenantUsage("team:a", 2, 200, 160, 20, 0.5, 2.0), TenantUsage("team:b", 1, 100, 80, 10, 0.25, 1.0)
+    ]  # fmt: skip
