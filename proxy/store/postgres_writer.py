@@ -222,7 +222,8 @@ class Writer(writer.Writer):
 
     def _chores(self, searchers: Sequence[asyncio.Future[None]], *, is_idle: bool) -> None:
         writer.tell(searchers, None)
-        if self._has_chores() and (is_idle or time.monotonic() >= self._next_try):
+        # What waits on disk when we are told to stop waits for the next start: a drain may take long.
+        if self._is_open and self._has_chores() and time.monotonic() >= self._next_try:
             self._drain()
         if is_idle and self._is_open and self._gap is not None and not self._has_chores():
             self._commit(())

@@ -22,9 +22,12 @@ from tests.support.records import Records, eventually
 from tests.support.replies import DONE, chunk, event, stream_reply
 from tests.support.serve import Served, served, served_process
 from tests.support.signals import Counter, Gate
+from tests.support.stores import Stores, stores
 from tests.support.upstream import Action, Hang, Request, ScriptedUpstream
 
 NUMBERS = count(1)
+
+__all__ = ["stores"]  # the fixture
 
 
 def body_of(*, stream: bool = True, **extra: Any) -> dict[str, Any]:
@@ -280,7 +283,7 @@ def resident_bytes(pid: int) -> int:
 # -- the server is told to stop --------------------------------------------------------------------------
 
 
-async def test_conn_11_term_while_streams_run() -> None:
+async def test_conn_11_term_while_streams_run(stores: Stores) -> None:
     """One reply ends within the grace, an endless one and a silent one are cut; every row is on disk."""
     started, gate = Counter(), Gate()
     plain = 200
@@ -296,7 +299,8 @@ async def test_conn_11_term_while_streams_run() -> None:
         return stream_reply([part for n in range(10_000) for part in (content(f"{n} "), 0.01)])
 
     async with ScriptedUpstream(handler) as up:
-        with served_process(up.base_url, server__shutdown_grace_s=1) as proxy:
+        place = stores.place("a")
+        with served_process(up.base_url, server__shutdown_grace_s=1, store__url=place) as proxy:
             url = f"{proxy.base_url}/chat/completions"
             assert proxy.process is not None
             async with httpx.AsyncClient(timeout=30) as client:
@@ -326,7 +330,7 @@ async def test_conn_11_term_while_streams_run() -> None:
             for got in (silent, cut):
                 error = json.loads(got.split(b"\n\n")[-2].removeprefix(b"data: "))["error"]
                 assert error["code"] == "stopping" and DONE not in got
-            outcomes = dict(stored(Records(proxy.db)))
+            outcomes = dict(stored(Records(place)))
             assert outcomes["finite"].outcome == "ok"
             for text in ("silent", "endless"):
                 assert outcomes[text].outcome == "interrupted" and outcomes[text].output > 0

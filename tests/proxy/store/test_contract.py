@@ -426,6 +426,7 @@ TEXTS = {
     ],
 )
 async def test_search_takes_every_text_literally(store: Store, query: str, expected: str) -> None:
+    """STOR-04."""
     await store.submit(Batch(items=tuple(make_item(id, text=text) for id, text in TEXTS.items())))
     hits = await store.search(query)
     assert " ".join(stored.row.id for stored, _ in hits) == expected

@@ -1,4 +1,4 @@
-"""Migrations: each step whole or not at all, whoever is killed and however many start at once."""
+"""Migrations (STOR-07): each step whole or not at all, whoever is killed and however many start at once."""
 
 from __future__ import annotations
 
