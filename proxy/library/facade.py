@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from policies.registry import PolicyError
 from policies.registry import build as build_policy
+from proxy.config import load_config
 from proxy.core.identity import forced_conversation
 from proxy.core.records import Batch, LinkRow, LinkType, MarkRow, PlanRow
 from proxy.core.slices import Slice, slice_lines, slice_query
@@ -28,6 +29,7 @@ from proxy.library.window import Window
 from proxy.library.writing import Addition, Ledger, add, has_won, is_current, summary_rows
 from proxy.marks import IMPORTANCE, PIN
 from proxy.store.base import Store
+from proxy.store.open import is_postgres
 from proxy.store.open import open_store as open_async_store
 from proxy.tokenizer import Tokenizer
 from proxy.views import fetch_item
@@ -58,7 +60,9 @@ def open_store(
         chosen = build_policy(policy, options)
     except PolicyError as error:
         raise ConfigError(str(error)) from error
-    return ContextStore(open_async_store(path), Asker(chosen, Tokenizer()))
+    # A database of several replicas is signed with the key that the servers on this machine use.
+    key = Path(load_config(None, {"store.url": str(path)}).store.secret_file) if is_postgres(str(path)) else None
+    return ContextStore(open_async_store(path, secret_file=key), Asker(chosen, Tokenizer()))
 
 
 class ContextStore:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import httpx
 
+from proxy import open_store
 from proxy.audit.exporting import stream
 from proxy.audit.verify import verify_store
+from proxy.config import load_config
 from proxy.core.filters import Filters
 from proxy.store.archive import Archive
 from tests.support import builders, replies
@@ -70,4 +72,35 @@ async def test_stor_01_many_streams_an_export_and_a_second_process(stores: Store
         assert [outcome.outcome for outcome in records.outcomes(name)] == ["ok"] * 3
     with Archive(place) as archive:
         found = verify_store(archive, secret=None)
+    assert found.holds, found.problems[:3]
+
+
+async def test_the_page_an_export_and_the_library_read_either_store(stores: Stores, tmp_path: Path) -> None:
+    place = stores.place("a")
+    with ScriptedUpstream(answer) as up, served_process(up.base_url, tmp_path, store__url=place) as proxy:
+        async with httpx.AsyncClient(timeout=30) as client:
+            asked = builders.request([builders.user("where is the gauge?")], stream=True)
+            assert (await client.post(f"{proxy.base_url}/chat/completions", json=asked)).status_code == 200
+            (name,) = Records(place).conversations()
+            for path, shows in {
+                "/ctx/": "where is the gauge?",
+                "/ctx/list": name,
+                f"/ctx/c/{name}": "scripted-1",
+                f"/ctx/c/{name}/rows?start=0": "where is the gauge?",
+                f"/ctx/c/{name}/timeline.json": '"outcome"',
+                "/ctx/export?format=jsonl": "where is the gauge?",
+                "/ctx/export?format=csv": "where is the gauge?",
+                "/ctx/list?q=gauge": "gauge",
+            }.items():
+                page = await client.get(f"{proxy.url}{path}")
+                assert page.status_code == 200 and shows in page.text, (path, page.text[:2000])
+    with open_store(place) as store:
+        added = store.add("user", "a note of my own about the gauge", conversation="mine")
+        assert [id for id, _ in store.search("my own")] == [added]
+        assert "gauge" in str(store.context_get(2000, model="any", query="gauge"))
+    key = (
+        Path(place).with_suffix(".secret") if stores.kind == "sqlite" else Path(load_config().store.secret_file)
+    ).read_bytes()
+    with Archive(place) as archive:
+        found = verify_store(archive, secret=key)
     assert found.holds, found.problems[:3]
