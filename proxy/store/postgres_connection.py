@@ -25,7 +25,8 @@ _STREAM_ROWS = 16
 
 # Classes of SQLSTATE: what is wrong with the database and not with what is written.
 _OUTAGE = ("08", "53", "57", "58", "25006", "55P03", "XX", "F0", "42501")
-_AGAIN = ("40001", "40P01", "23505")
+_IN_THE_WAY = ("40001", "40P01")
+_AGAIN = (*_IN_THE_WAY, "23505")
 _FULL = ("53100", "53200", "53300")
 
 
@@ -203,7 +204,7 @@ def is_outage(error: BaseException | None) -> bool:
     code = error.sqlstate
     if code is None:  # nothing came from the server at all
         return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
-    return code.startswith(_OUTAGE)
+    return code.startswith((*_OUTAGE, *_IN_THE_WAY))
 
 
 def is_conflict(error: BaseException | None) -> bool:

@@ -20,6 +20,10 @@ _WORDS = {
     # Replicas write at once: the highest number yet is no order among them.
     _TOUCHED: "nextval('branch_touches')",
     "FROM chains WHERE id = ?": "FROM chains WHERE id = ? FOR UPDATE",
+    # A client names its scope: a long one fits no index.
+    "WHERE tenant = ? AND scope = ? ORDER BY touched DESC LIMIT ?": (
+        "WHERE tenant = ?1 AND md5(scope) = md5(?2) AND scope = ?2 ORDER BY touched DESC LIMIT ?3"
+    ),
     "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'chains'), 0)": "SELECT last FROM chain_numbers",
 }
 _GLOB = (

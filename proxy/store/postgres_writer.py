@@ -40,6 +40,7 @@ RETRY_SHARE = 3.0
 """After a failure to connect, the next attempt waits so long, and so many times as long as the failure took."""
 _TRIES = 6
 _DRAIN_BYTES = 1 << 20
+_LONGEST_KEY = 2000  # of an index; a model of a longer name is learned of by nobody
 _FAILURES = (psycopg.Error, StoreError, OSError, ValueError, TypeError, OverflowError, MemoryError)
 _LOCK_SQL = "SELECT id FROM chains WHERE id = ANY(?) ORDER BY id FOR UPDATE"
 _BEGIN_SQL = "INSERT INTO chains (id, length, head) VALUES (?, 0, x'') ON CONFLICT (id) DO NOTHING"
@@ -287,6 +288,7 @@ def _write_in_order(
     bodies = sorted((body for batch in batches for body in batch.bodies), key=lambda body: body.hash)
     is_redacted = bool(write_bodies(database, bodies)) if bodies else False
     learned = {(row.upstream, row.model, row.name): row for batch in batches for row in batch.learned}
+    learned = {key: row for key, row in learned.items() if len("".join(key).encode()) < _LONGEST_KEY}
     plain = [replace(batch, bodies=batch.bodies if is_redacted else (), learned=()) for batch in batches]
     if learned:
         plain.append(Batch(learned=tuple(learned[key] for key in sorted(learned))))

@@ -22,7 +22,7 @@ from proxy.store.migrations import MIGRATIONS, migrate
 from proxy.store.postgres import PostgresStore, name_of
 from proxy.store.postgres_connection import connect, connect_ready, is_outage, shown, store_error
 from tests.proxy.store.backends import without_postgres
-from tests.proxy.store.rows import make_item, make_items, make_outcome, small_batch
+from tests.proxy.store.rows import make_branch, make_item, make_items, make_outcome, small_batch
 from tests.support.postgres import PostgresServer, drop_database, new_database, own_server
 
 pytestmark = without_postgres
@@ -203,6 +203,18 @@ async def test_a_bad_batch_fails_alone(url: str, tmp_path: Path) -> None:
     results = await asyncio.gather(*jobs, return_exceptions=True)
     assert [isinstance(result, StoreError) for result in results] == [False, True, False]
     assert len(await ids(store)) == 10 and await ids(store, "bad") == []
+    await store.aclose()
+
+
+async def test_names_that_fit_no_index_cost_nothing_else(url: str) -> None:
+    store = PostgresStore(url)
+    await store.open()
+    scope, model = "".join(map(chr, range(0x4E00, 0x7E00))), "".join(map(chr, range(0x7000, 0x9000)))
+    branch = make_branch("b", scope=scope, model=model)
+    await store.submit(replace(small_batch(1), branches=(branch,), learned=(LearnedRow("u", model, "limit", 1.0),)))
+    assert [row.id for row in await store.find_branches("t", [], scope)] == ["b"]
+    assert await store.find_branches("t", [], scope + "x") == []
+    assert await store.learned() == []
     await store.aclose()
 
 
