@@ -162,7 +162,11 @@ def own_server(*options: str) -> Iterator[PostgresServer]:
     server = PostgresServer(Path(tempfile.mkdtemp(prefix="undercliff-pg-")) / "own", options)
     server.folder.parent.chmod(0o755)
     try:
-        yield server.start()
+        try:
+            server.start()
+        except (RuntimeError, OSError) as error:
+            pytest.skip(f"no PostgreSQL server can be started here: {error}")
+        yield server
     finally:
         server.stop()
         shutil.rmtree(server.folder.parent, ignore_errors=True)
@@ -175,7 +179,8 @@ def shared_server() -> PostgresServer:
     need_postgres()
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
     folder = Path(tempfile.gettempdir()) / f"undercliff-pg-{os.geteuid()}-{run[:12]}"
-    folder.mkdir(exist_ok=True, mode=0o755)
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)  # the server may run as another user
     (folder / f"user-{os.getpid()}").touch()
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -190,7 +195,9 @@ def shared_server() -> PostgresServer:
             end = time.monotonic() + 2 * _START_S
             while not said.exists():
                 if keeper.poll() is not None or time.monotonic() > end:
-                    raise RuntimeError((folder / "keeper.txt").read_text(errors="replace")[-4000:])
+                    log = folder / "keeper.txt"  # the keeper takes its folder with it
+                    told = log.read_text(errors="replace")[-2000:] if log.exists() else "it ended"
+                    pytest.skip(f"no PostgreSQL server can be started here: {told}")
                 time.sleep(0.05)
     return PostgresServer(folder / "server", port=int(said.read_text()))
 
