@@ -27,7 +27,7 @@ from proxy.core.filters import Filters, utc_stamp
 from proxy.errors import NotFoundError
 from proxy.store.archive import Archive
 from proxy.store.erasure import back_up, erase
-from proxy.store.open import postgres_module
+from proxy.store.open import is_postgres, postgres_module
 from proxy.store.secret import keep_secret, read_secret, secret_file
 from proxy.store.source import Place
 
@@ -36,7 +36,7 @@ _SQLITE_MAGIC = b"SQLite format 3\0"
 
 def verify(
     target: Annotated[
-        Path | None, typer.Argument(metavar="[DB|EXPORT]", help="A store's file or a complete export.")
+        str | None, typer.Argument(metavar="[DB|EXPORT]", help="A store's file or URL, or a complete export.")
     ] = None,
     heads: Annotated[
         str, typer.Option("--heads", metavar="HASH", help="What an earlier run printed, to compare.")
@@ -52,12 +52,12 @@ def verify(
     put back to an older state of itself still holds: note the heads elsewhere, and compare with --heads.
     """
     with progress_bar() as bar:
-        if target is not None and not _is_store(target):
-            task = bar.add_task("verifying", total=target.stat().st_size)
-            with on_file(target, "read"), target.open("rb") as file:
+        if target is not None and not is_postgres(target) and not _is_store(export := Path(target)):
+            task = bar.add_task("verifying", total=export.stat().st_size)
+            with on_file(export, "read"), export.open("rb") as file:
                 found = verify_export(lines_of(file), secret=key_of(key), on_bytes=lambda size: bar.advance(task, size))
         else:
-            place = store_place(config, str(target) if target is not None else db)
+            place = store_place(config, target if target is not None else db)
             with Archive(place) as archive:
                 task = bar.add_task("verifying", total=archive.size(Filters())[1])
                 secret = key_of(key) or store_key(config, place) or None

@@ -223,7 +223,7 @@ def test_the_command_moves_verifies_and_says_so(file: Path, url: str, tmp_path: 
     assert done.exit_code == 0, done.output
     assert "rows are the same on both sides" in done.output
     assert (tmp_path / "shared.secret").read_bytes() == read_secret(file)
-    checked = CliRunner().invoke(app, ["verify", "--db", url, "--config", str(config)])
+    checked = CliRunner().invoke(app, ["verify", url, "--config", str(config)])
     assert checked.exit_code == 0 and "ok: 4 chains" in checked.output, checked.output
     listed = CliRunner().invoke(app, ["conversations", "--db", url, "--model", "gpt*"])
     assert listed.exit_code == 0 and "c0" in listed.output, listed.output
