@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Protocol
 
 from proxy.config import StoreConfig
 from proxy.core.headers import RawHeaders, header
@@ -27,6 +28,19 @@ class Caller:
 
     tenant: str
     headers: RawHeaders  # what goes upstream
+    team: str = ""  # "" where there are no teams
+
+
+class Door(Protocol):
+    """Who checks callers: a `Gate`, or a `Roster` of teams."""
+
+    async def refresh(self) -> None:
+        """Look at what may have changed since; cheap, and before every `admit`."""
+        ...
+
+    def admit(self, headers: RawHeaders, peer: str) -> Caller | None:
+        """The caller, or None when it has no valid client key."""
+        ...
 
 
 class Gate:
@@ -46,16 +60,16 @@ class Gate:
         self._secret = secret
         self._upstream = upstream.encode()
 
+    async def refresh(self) -> None:
+        """Its keys are those of the configuration."""
+
     def admit(self, headers: RawHeaders, peer: str) -> Caller | None:
         """The caller, or None when it has no valid client key."""
         own = header(headers, OWN_KEY)
-        bearer = _key_of(headers)
+        bearer = key_of(headers)
         if self._digests and not self._is_known(own or (bearer if self._is_managed else "")):
             return None
-        outgoing = [(n, v) for n, v in headers if n.lower() != OWN_KEY]
-        if self._is_managed:
-            outgoing = [(n, v) for n, v in outgoing if n.lower() not in _KEY_HEADERS]
-            outgoing.append((b"authorization", b"Bearer " + self._provider_key.encode("latin-1")))
+        outgoing = outgoing_headers(headers, self._provider_key if self._is_managed else None)
         return Caller(self._tenant(headers, own or bearer, peer), outgoing)
 
     def _is_known(self, key: str) -> bool:
@@ -71,7 +85,16 @@ class Gate:
         return hmac.new(self._secret, b"\0".join(parts), sha256).hexdigest()[:24]
 
 
-def _key_of(headers: RawHeaders) -> str:
+def outgoing_headers(headers: RawHeaders, provider_key: str | None) -> RawHeaders:
+    """What goes upstream: never a client key of ours, and the provider's key in place of any other, where it is set."""
+    outgoing = [(n, v) for n, v in headers if n.lower() != OWN_KEY]
+    if provider_key is not None:
+        outgoing = [(n, v) for n, v in outgoing if n.lower() not in _KEY_HEADERS]
+        outgoing.append((b"authorization", b"Bearer " + provider_key.encode("latin-1")))
+    return outgoing
+
+
+def key_of(headers: RawHeaders) -> str:
     for name in _KEY_HEADERS:
         if value := header(headers, name):
             scheme, _, rest = value.partition(" ")

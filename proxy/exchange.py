@@ -34,6 +34,7 @@ from proxy.link import ClientLink
 from proxy.live import LiveBranches
 from proxy.models import ModelBook
 from proxy.passthrough import STATUS_OF, RawRequest, Watch
+from proxy.permits import ALL, Permits
 from proxy.recording import merge
 from proxy.relay import Opening, Responder, end_late, look, open_reply, relay, say_stopping
 from proxy.rounds import Rounds
@@ -71,6 +72,7 @@ class Services:
     expander: Expander
     compactor: Compactor | None = None
     counter: InputCounter | None = None
+    permits: Permits = ALL
 
 
 class Exchanges:
@@ -89,8 +91,9 @@ class Exchanges:
 
     async def run(self, request: RawRequest, fmt: WireFormat, link: ClientLink, respond: Responder) -> None:
         """Answer one request that carries a conversation."""
-        cap = self._services.config.server.max_body_mb * 1024 * 1024
-        body, headers = await read_request(request.headers, link, cap)
+        body, headers = await read_request(request.headers, link, self._services.config.server.max_body_mb << 20)
+        if await self._services.permits.refuses(body, respond):
+            return
         exchange = _Exchange(self._services, request, fmt, body, headers, link, respond)
         await exchange.run()
         await exchange.prepare()

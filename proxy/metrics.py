@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 
 import structlog
@@ -12,6 +12,9 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from proxy.core.records import Batch, OutcomeRow
 
+TEAM = "team:"
+"""How the tenant of a team begins."""
+MOST_RUNNING = 100_000
 LARGE_TOKENS = 20_000
 """A request of so many tokens could have been made smaller."""
 LARGE_REQUESTS = 30
@@ -37,10 +40,16 @@ class Meter:
         self.warning = ""
         self._first_byte = _Seconds()
         self._duration = _Seconds()
+        self.teams: Counter[tuple[str, str]] = Counter()  # (team, figure)
+        self._running: OrderedDict[str, str] = OrderedDict()  # exchange: team
 
     def observe(self, batch: Batch) -> None:
         for exchange in batch.exchanges:
             self.bypassed += exchange.verdict == "bypass"
+            if exchange.tenant.startswith(TEAM):
+                self._running[exchange.id] = exchange.tenant.removeprefix(TEAM)
+                while len(self._running) > MOST_RUNNING:
+                    self._running.popitem(last=False)
         for window in batch.windows:
             saved = window.tokens_in - window.tokens_out
             self.tokens["saved"] += saved
@@ -62,6 +71,12 @@ class Meter:
             log.warning("nothing_reduced", requests=LARGE_REQUESTS, least_tokens=LARGE_TOKENS)
 
     def _ended(self, outcome: OutcomeRow) -> None:
+        if team := self._running.pop(outcome.exchange, ""):
+            self.teams[team, "requests"] += 1
+            for kind in ("input", "cached", "output"):
+                self.teams[team, kind] += getattr(outcome, kind)
+            self.teams[team, "billed"] += outcome.cost or 0  # type: ignore[assignment]
+            self.teams[team, "direct"] += outcome.cost_direct or 0  # type: ignore[assignment]
         self.outcomes[outcome.outcome] += 1
         for kind in ("input", "cached", "written", "output", "reasoning"):
             self.tokens[kind] += getattr(outcome, kind)
@@ -81,6 +96,7 @@ class Meter:
         yield _by_label("undercliff_exchanges", "Exchanges by how they ended", "outcome", self.outcomes)
         yield _by_label("undercliff_tokens", "Tokens billed by kind, and estimated as saved", "kind", self.tokens)
         yield _by_label("undercliff_cost_dollars", "Billed, and what a direct run would cost", "kind", self.dollars)
+        yield from self._of_teams()
         for name, text, value in (
             ("undercliff_cache_breaks", "Prefix breaks that the proxy made", self.breaks),
             ("undercliff_folds", "Compactions", self.folds),
@@ -93,6 +109,20 @@ class Meter:
         )
         yield self._first_byte.family("undercliff_first_byte_seconds", "Until the first byte reached the client")
         yield self._duration.family("undercliff_exchange_seconds", "Whole exchanges")
+
+    def _of_teams(self) -> Iterator[Metric]:
+        """By team: teams are named in the configuration, so there are never more labels than that."""
+        requests = CounterMetricFamily("undercliff_team_requests", "Requests by team", labels=["team"])
+        tokens = CounterMetricFamily("undercliff_team_tokens", "Tokens billed by team", labels=["team", "kind"])
+        dollars = CounterMetricFamily(
+            "undercliff_team_cost_dollars", "Billed, and what a direct run would cost, by team", labels=["team", "kind"]
+        )
+        for (team, figure), value in sorted(self.teams.items()):
+            if figure == "requests":
+                requests.add_metric([team], value)
+            else:
+                (dollars if figure in ("billed", "direct") else tokens).add_metric([team, figure], max(value, 0))
+        yield from (requests, tokens, dollars)
 
 
 class _Exposed(Collector):

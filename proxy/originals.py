@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs
 
-from proxy.auth import Gate, keys_in
+from proxy.auth import Door, keys_in
 from proxy.core.expanding import Ask, parse_lines, piece
 from proxy.core.headers import RawHeaders, as_mapping
 from proxy.errors import NotFoundError, StoreError
@@ -22,7 +22,7 @@ _TEXT = [(b"content-type", b"text/plain; charset=utf-8"), (b"x-content-type-opti
 class Originals:
     """Reads the store; knows no conversation by itself."""
 
-    def __init__(self, store: Store, gate: Gate, access: Access) -> None:
+    def __init__(self, store: Store, gate: Door, access: Access) -> None:
         self._store = store
         self._gate = gate
         self._access = access
@@ -52,6 +52,7 @@ class Originals:
         keys = keys_in(headers)
         is_owner = self._access.allows(as_mapping(headers), {}, peer)
         if not is_owner or (keys and not any(self._access.is_key(key) for key in keys)):
+            await self._gate.refresh()
             caller = self._gate.admit(headers, peer)
             if caller is None or not keys or not await self._store.find_item(item, tenant=caller.tenant):
                 raise NotFoundError(item)

@@ -46,15 +46,22 @@ class RawRequest:
 
 
 async def pass_through(
-    request: RawRequest, link: ClientLink, respond: Responder, upstream: Upstream, watch: Watch | None = None
+    request: RawRequest,
+    link: ClientLink,
+    respond: Responder,
+    upstream: Upstream,
+    watch: Watch | None = None,
+    body: bytes | None = None,
 ) -> int:
     """Relay one exchange byte for byte; returns the status that the client saw, 499 when it left.
 
-    `watch` is shown a copy of the answer.
+    `watch` is shown a copy of the answer. `body`: the request's, where it has been read already.
     """
-    headers = request_headers(request.headers, is_rewritten=False)
-    content: AsyncIterator[bytes] | None = None
-    if length := header(request.headers, b"content-length"):
+    headers = request_headers(request.headers, is_rewritten=body is not None)
+    content: AsyncIterator[bytes] | bytes | None = body
+    if body is not None:
+        pass  # it has its length already
+    elif length := header(request.headers, b"content-length"):
         if length != "0":
             content = link.chunks()
         headers.append((b"content-length", length.encode("latin-1")))

@@ -14,6 +14,7 @@ from proxy.cli.exporting import export, import_
 from proxy.cli.getting import get
 from proxy.cli.moving import migrate_store
 from proxy.cli.running import check_config, demo, serve, version
+from proxy.cli.teams import keys, usage
 from proxy.cli.viewing import conversations, expand, missing, show, window
 from proxy.errors import UndercliffError
 
@@ -27,10 +28,11 @@ app = typer.Typer(
 )
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(serve, demo, conversations, show, get, window, expand, missing, export, import_),
-    *(verify, forget, backup, migrate_store, check_config, version),
+    *(verify, forget, backup, migrate_store, usage, check_config, version),
 )
 for command in COMMANDS:
     app.command(command.__name__.rstrip("_").replace("_", "-"))(command)
+app.add_typer(keys, name="keys")
 
 
 def _print_version(is_wanted: bool) -> None:

@@ -89,7 +89,22 @@ def version() -> None:
 
 def check(config: Config) -> None:
     """What `serve` refuses to start with, beyond what loading refuses. Raises `ConfigError`."""
-    check_serving(config.server)
+    check_serving(config.server, has_teams=bool(config.teams))
+    _check_parts(config)
+    for name, team in config.teams.items():
+        upstream = (team.config or config).upstream
+        if upstream.is_managed and not upstream.key:
+            raise ConfigError(
+                f"teams.{name}: the environment variable {upstream.key_env} is empty",
+                hint="Put the team's provider key into it.",
+            )
+        try:
+            _check_parts(team.config or config)
+        except ConfigError as error:
+            raise ConfigError(f"teams.{name}: {error}", hint=error.hint) from error
+
+
+def _check_parts(config: Config) -> None:
     try:
         registry.build(config.policy.name, config.policy.options)
     except registry.PolicyError as error:

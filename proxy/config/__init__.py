@@ -13,6 +13,7 @@ from proxy.config.sections import (
     ResponsesConfig,
     ServerConfig,
     StoreConfig,
+    TeamConfig,
     UpstreamConfig,
     WindowConfig,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "ResponsesConfig",
     "ServerConfig",
     "StoreConfig",
+    "TeamConfig",
     "UpstreamConfig",
     "WindowConfig",
     "check_serving",

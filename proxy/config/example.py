@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from proxy.config.sections import SECTIONS, Default, ModelConfig, settings_of
+from proxy.config.sections import SECTIONS, Default, ModelConfig, TeamConfig, settings_of
 
 _HEAD = """\
 # undercliff: every setting, its default, and why you would change it.
@@ -23,6 +23,20 @@ _MODELS = """\
 # * stands for anything, and the longer pattern wins.
 # [models."gpt-5*"]
 """
+_TEAMS = """\
+# Teams, each with its own keys (undercliff keys create NAME), provider key, models and limits. Without any, whoever has
+# a client key of [server] is one team. A team may also set what [upstream], [policy], [window], [expand], [responses],
+# [compaction] and [models] have: [teams.NAME.window] and so on.
+# [teams.harbour]
+"""
+_TEAM_SAMPLES: dict[str, Default] = {
+    "pass_through": False,
+    "allowed_models": ("gpt-5*",),
+    "requests_per_day": 20_000,
+    "tokens_per_day": 200_000_000,
+    "dollars_per_day": 250.0,
+    "client_keys": (),
+}
 _MODEL_SAMPLES = {
     "window": 400_000,
     "cliff": 272_000,
@@ -36,7 +50,7 @@ _MODEL_SAMPLES = {
 
 def example_toml() -> str:
     """The whole of config.example.toml."""
-    return "\n".join([_HEAD, *(_section(name, kind) for name, kind in SECTIONS.items()), _models()])
+    return "\n".join([_HEAD, *(_section(name, kind) for name, kind in SECTIONS.items()), _models(), _teams()])
 
 
 def settings_table() -> Iterator[tuple[str, str, str]]:
@@ -46,6 +60,8 @@ def settings_table() -> Iterator[tuple[str, str, str]]:
             yield f"{name}.{key}", toml_value(entry.default), entry.metadata["help"]
     for key, entry in settings_of(ModelConfig).items():
         yield f'models."PATTERN".{key}', "unset", entry.metadata["help"]
+    for key, entry in settings_of(TeamConfig).items():
+        yield f"teams.NAME.{key}", toml_value(entry.default), entry.metadata["help"]
 
 
 def toml_value(value: Default) -> str:
@@ -71,6 +87,14 @@ def _why(entry: Any) -> str:
     choices = entry.metadata["choices"]
     help = entry.metadata["help"]
     return f"{help} One of: {', '.join(choices)}." if len(choices) > 1 else help
+
+
+def _teams() -> str:
+    lines = ["", _TEAMS.rstrip("\n")]
+    for key, entry in settings_of(TeamConfig).items():
+        lines.append(f"# {key} = {toml_value(_TEAM_SAMPLES[key])}  # {entry.metadata['help']}")
+    lines += ["# [teams.harbour.upstream]", '# key_env = "HARBOUR_OPENAI_KEY"']
+    return "\n".join(lines) + "\n"
 
 
 def _models() -> str:

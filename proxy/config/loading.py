@@ -15,14 +15,24 @@ from typing import Any, get_args, get_type_hints
 
 from platformdirs import user_data_path
 
-from proxy.config.sections import SECTIONS, Config, ModelConfig, ServerConfig, StoreConfig, settings_of
+from proxy.config.sections import (
+    SECTIONS,
+    TEAM_SECTIONS,
+    Config,
+    ModelConfig,
+    ServerConfig,
+    StoreConfig,
+    TeamConfig,
+    settings_of,
+)
 from proxy.core.urls import check_base
 from proxy.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_TEAM_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STORE_SCHEMES = ("sqlite", "postgres", "postgresql")
-_SECRET_KEYS = frozenset({"server.client_keys", "server.admin_key", "upstream.key_env", "compaction.key_env"})
+_SECRET_KEYS = frozenset({"client_keys", "admin_key", "key_env"})
 
 
 def load_config(
@@ -41,15 +51,20 @@ def load_config(
     for dotted, value in (overrides or {}).items():
         section, _, key = dotted.partition(".")
         tables.setdefault(section, {})[key] = list(value) if isinstance(value, tuple) else value
-    config = _build(tables)
-    config = _resolve(config, environ)
+    teams = tables.pop("teams", {})
+    config = _whole(tables, environ)
+    return dataclasses.replace(config, teams=_build_teams(teams, tables, config, environ)) if teams else config
+
+
+def _whole(tables: Mapping[str, Any], environ: Mapping[str, str]) -> Config:
+    config = _resolve(_build(tables), environ)
     _check(config)
     return config
 
 
-def check_serving(server: ServerConfig) -> None:
+def check_serving(server: ServerConfig, *, has_teams: bool = False) -> None:
     """Raise `ConfigError` if listening there would leave the proxy open to strangers."""
-    if server.allow_public or server.client_keys or is_loopback(server.host):
+    if server.allow_public or server.client_keys or has_teams or is_loopback(server.host):
         return
     raise ConfigError(
         f"server.host = {server.host!r} can be reached by other machines, and no client keys are set",
@@ -105,7 +120,7 @@ def _expand(value: Any, environ: Mapping[str, str], key: str) -> Any:
 
 
 def _build(tables: Mapping[str, Any]) -> Config:
-    known = [*SECTIONS, "models"]
+    known = [*SECTIONS, "models", "teams"]
     parts: dict[str, Any] = {}
     for name, table in tables.items():
         if name not in known:
@@ -140,6 +155,67 @@ def _build_models(table: Mapping[str, Any]) -> Mapping[str, ModelConfig]:
             )
         models[pattern] = _build_section(f'models."{pattern}"', ModelConfig, entry)
     return MappingProxyType(models)
+
+
+def _build_teams(
+    teams: Any, tables: Mapping[str, Any], config: Config, environ: Mapping[str, str]
+) -> Mapping[str, TeamConfig]:
+    """Every team with the whole configuration as it holds for it: its own settings over the common ones."""
+    if not isinstance(teams, dict) or not all(isinstance(entry, dict) for entry in teams.values()):
+        raise ConfigError(f"teams = {teams!r} stands where sections are expected", hint="Write [teams.NAME].")
+    if config.server.client_keys:
+        raise ConfigError(
+            "server.client_keys cannot stand beside [teams]: whose would they be?",
+            hint="Move them to client_keys of a team, or make keys with: undercliff keys create NAME.",
+        )
+    built: dict[str, TeamConfig] = {}
+    owners: dict[str, str] = {}
+    for name, entry in teams.items():
+        if not _TEAM_NAME.fullmatch(name):
+            raise ConfigError(f"teams.{name} is no team's name", hint="Use up to 40 of a-z, 0-9, - and _.")
+        own = {key: value for key, value in entry.items() if key not in TEAM_SECTIONS}
+        team = _build_section(f"teams.{name}", TeamConfig, own)
+        keys = _split_keys(team.client_keys)
+        for key in keys:
+            if owners.setdefault(key, name) != name:
+                raise ConfigError(
+                    f"teams.{owners[key]} and teams.{name} have a client key in common",
+                    hint="A key says whose a request is: give each team its own.",
+                )
+        whole = _team_config(name, entry, tables, environ)
+        _check_team(name, team, whole)
+        built[name] = dataclasses.replace(team, client_keys=keys, config=whole)
+    return MappingProxyType(built)
+
+
+def _team_config(name: str, entry: Mapping[str, Any], tables: Mapping[str, Any], environ: Mapping[str, str]) -> Config:
+    merged = dict(tables)
+    for section in TEAM_SECTIONS:
+        if section in entry:
+            if not isinstance(entry[section], dict):
+                raise ConfigError(
+                    f"teams.{name}.{section} = {entry[section]!r} is no table",
+                    hint=f"Write [teams.{name}.{section}] and one line a setting.",
+                )
+            merged[section] = {**tables.get(section, {}), **entry[section]}
+    try:
+        return _whole(merged, environ)
+    except ConfigError as error:
+        raise ConfigError(f"teams.{name}: {error}", hint=error.hint) from error
+
+
+def _check_team(name: str, team: TeamConfig, config: Config) -> None:
+    upstream = config.upstream
+    if upstream.is_managed and team.pass_through:
+        raise ConfigError(
+            f"teams.{name} has pass_through = true and a provider key ({upstream.key_env})",
+            hint=f'Take pass_through out, or write key_env = "" below [teams.{name}.upstream].',
+        )
+    if not upstream.is_managed and not team.pass_through:
+        raise ConfigError(
+            f"teams.{name} has no provider key",
+            hint=f"Name its variable in key_env below [teams.{name}.upstream], or write pass_through = true.",
+        )
 
 
 def _options(value: Any) -> Mapping[str, object]:
@@ -226,7 +302,7 @@ def _check_rules(key: str, value: Any, rules: Mapping[str, Any]) -> None:
 
 
 def _wrong(key: str, value: Any, expected: str, sample: str) -> ConfigError:
-    shown = "(not shown)" if key in _SECRET_KEYS else repr(value)
+    shown = "(not shown)" if key.rpartition(".")[2] in _SECRET_KEYS else repr(value)
     return ConfigError(f"{key} = {shown} must be {expected}", hint=f"Write {key.rpartition('.')[2]} = {sample}.")
 
 
@@ -238,8 +314,7 @@ def _resolve(config: Config, environ: Mapping[str, str]) -> Config:
     upstream = dataclasses.replace(config.upstream, key=key)
     own = environ.get(config.compaction.key_env, "").strip() if config.compaction.key_env else ""
     compaction = dataclasses.replace(config.compaction, key=own)
-    keys = tuple(key for text in config.server.client_keys for key in re.split(r"[,\s]+", text.strip()) if key)
-    server = dataclasses.replace(config.server, client_keys=keys)
+    server = dataclasses.replace(config.server, client_keys=_split_keys(config.server.client_keys))
     data = _data_folder(environ)
     store = dataclasses.replace(
         config.store,
@@ -248,6 +323,11 @@ def _resolve(config: Config, environ: Mapping[str, str]) -> Config:
         spool=str(Path(config.store.spool or data / "spool").expanduser()),
     )
     return dataclasses.replace(config, server=server, upstream=upstream, store=store, compaction=compaction)
+
+
+def _split_keys(texts: Sequence[str]) -> tuple[str, ...]:
+    """Keys, several of which may stand in one text."""
+    return tuple(key for text in texts for key in re.split(r"[,\s]+", text.strip()) if key)
 
 
 def _data_folder(environ: Mapping[str, str]) -> Path:

@@ -221,6 +221,25 @@ class LogConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TeamConfig:
+    """One team. Whatever else it sets, by the names that the sections have, holds for its requests alone.
+
+    Its keys are made by `undercliff keys create NAME`; without a provider key of its own, or of [upstream], it must
+    say that its clients bring theirs.
+    """
+
+    pass_through: bool = setting(
+        False, "Clients bring the provider's key themselves; the team's key then comes in x-undercliff-key."
+    )
+    allowed_models: tuple[str, ...] = setting((), "Model name patterns that it may call; empty is all.")
+    requests_per_day: int = setting(0, "Most requests in a UTC day; 0 is any number.", low=0)
+    tokens_per_day: int = setting(0, "Most billed tokens in a UTC day, input and output; 0 is any number.", low=0)
+    dollars_per_day: float = setting(0.0, "Most dollars in a UTC day, by the price data; 0 is any sum.", low=0)
+    client_keys: tuple[str, ...] = setting((), 'Keys beside those of the store; write "${NAME}".')
+    config: Config | None = None  # everything as it holds for this team
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """All sections. Hand a component its own section, never the whole."""
 
@@ -235,11 +254,14 @@ class Config:
     compaction: CompactionConfig = field(default_factory=CompactionConfig)
     overflow: OverflowConfig = field(default_factory=OverflowConfig)
     log: LogConfig = field(default_factory=LogConfig)
+    teams: Mapping[str, TeamConfig] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """Every key we know, for the log to mask."""
-        own = (*self.server.client_keys, self.server.admin_key)
+        own = [*self.server.client_keys, self.server.admin_key]
+        for team in self.teams.values():
+            own += [*team.client_keys, *(team.config.secrets if team.config is not None else ())]
         return tuple(key for key in (*own, self.upstream.key, self.compaction.key) if key)
 
     def model(self, name: str) -> ModelConfig:
@@ -266,6 +288,8 @@ SECTIONS: Mapping[str, type] = MappingProxyType(
         "log": LogConfig,
     }
 )
+TEAM_SECTIONS = ("upstream", "policy", "window", "responses", "expand", "compaction", "models")
+"""What a team may have otherwise than the others."""
 MODEL_KEYS = tuple(entry.name for entry in fields(ModelConfig))
 
 

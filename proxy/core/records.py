@@ -245,6 +245,39 @@ class ClaimRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientKeyRow:
+    """A team's key as it is kept: SHA-256 of it, never the key. It counts until `revoked_at` ("": for good)."""
+
+    id: str
+    team: str
+    hash: bytes
+    created_at: str
+    revoked_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What was billed since some moment: requests, input and output tokens, dollars, summaries among them."""
+
+    requests: int = 0
+    tokens: int = 0
+    dollars: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TenantUsage:
+    """One line of `undercliff usage`: what a tenant's calls came to, and what they would have cost directly."""
+
+    tenant: str
+    requests: int
+    input: int
+    cached: int
+    output: int
+    cost: float
+    cost_direct: float
+
+
+@dataclass(frozen=True, slots=True)
 class LinkRow:
     conversation: str
     a: str
@@ -303,6 +336,7 @@ class Batch:
     marks: tuple[MarkRow, ...] = ()
     keys: tuple[KeyRow, ...] = ()
     learned: tuple[LearnedRow, ...] = ()
+    client_keys: tuple[ClientKeyRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Protocol
 from proxy.core.records import (
     Batch,
     BranchRow,
+    ClientKeyRow,
     ConversationSummary,
     ExchangeRow,
     FoldRow,
@@ -19,9 +20,11 @@ from proxy.core.records import (
     MarkRow,
     OutcomeRow,
     PlanRow,
+    Spent,
     StoredItem,
     SummaryCallRow,
     SummaryRow,
+    TenantUsage,
 )
 
 
@@ -76,6 +79,18 @@ class Store(Protocol):
         ...
 
     async def learned(self) -> list[LearnedRow]: ...
+
+    async def client_keys(self) -> list[ClientKeyRow]:
+        """Every team's keys, ended ones too, oldest first."""
+        ...
+
+    async def spent(self, tenant: str, since: str) -> Spent:
+        """What `tenant` was billed since a UTC moment (as created_at has it)."""
+        ...
+
+    async def usage(self, since: str) -> list[TenantUsage]:
+        """What every tenant was billed since a UTC moment, dearest first."""
+        ...
 
     async def marks(self, conversation: str) -> list[MarkRow]:
         """What applications said of its items."""

@@ -107,7 +107,7 @@ def batch_bytes(batch: Batch) -> int:
     for summary in batch.summaries:
         size += 300 + 70 * len(summary.covers)
     size += 800 * (len(batch.exchanges) + len(batch.outcomes) + len(batch.summary_calls))
-    return size + 200 * (len(batch.links) + len(batch.keys) + len(batch.learned))
+    return size + 200 * (len(batch.links) + len(batch.keys) + len(batch.learned) + len(batch.client_keys))
 
 
 def _item_bytes(item: ItemRow) -> int:

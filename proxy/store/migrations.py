@@ -288,7 +288,22 @@ def _signatures(connection: sqlite3.Connection) -> None:
     _add_seals(connection, "redactions")
 
 
-MIGRATIONS: tuple[Step, ...] = (*(_display, _working, _search, _seals, _compaction, _marks, _redaction, _signatures),)
+_TEAMS = (
+    """CREATE TABLE client_keys (
+        id TEXT PRIMARY KEY, team TEXT NOT NULL, hash BLOB NOT NULL, created_at TEXT NOT NULL,
+        revoked_at TEXT NOT NULL)""",
+    "CREATE INDEX exchanges_of_tenant ON exchanges (tenant, id)",
+)
+
+
+def _teams(connection: sqlite3.Connection) -> None:
+    for statement in _TEAMS:
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Step, ...] = (
+    *(_display, _working, _search, _seals, _compaction, _marks, _redaction, _signatures, _teams),
+)
 
 
 def version_of(connection: Database) -> int:

@@ -51,6 +51,7 @@ _CHANGING = {
     "learned": ("upstream", "model", "name"),
     "claims": ("name",),
     "marks": ("conversation", "item", "name"),
+    "client_keys": ("id",),
 }
 TABLES = {**_GROWING, **_CHANGING}
 _UNIQUE = {"working": "branch, seq", "branches": "id", "conversations": "id"}

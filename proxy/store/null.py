@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from proxy.core.records import (
     Batch,
     BranchRow,
+    ClientKeyRow,
     ConversationSummary,
     ExchangeRow,
     FoldRow,
@@ -18,9 +19,11 @@ from proxy.core.records import (
     MarkRow,
     OutcomeRow,
     PlanRow,
+    Spent,
     StoredItem,
     SummaryCallRow,
     SummaryRow,
+    TenantUsage,
 )
 
 
@@ -69,6 +72,15 @@ class NullStore:
         return None
 
     async def learned(self) -> list[LearnedRow]:
+        return []
+
+    async def client_keys(self) -> list[ClientKeyRow]:
+        return []
+
+    async def spent(self, tenant: str, since: str) -> Spent:
+        return Spent()
+
+    async def usage(self, since: str) -> list[TenantUsage]:
         return []
 
     async def marks(self, conversation: str) -> list[MarkRow]:

@@ -153,7 +153,7 @@ class Writer(writer.Writer):
                 database.execute("COMMIT")
                 return None
             except _FAILURES as error:
-                self._roll_back()
+                self._roll_back(error)
                 is_stale = had_connection and self._connection is None and not isinstance(error, OutOfTimeError)
                 can_again = is_conflict(error) or (is_stale and number == 0)
                 if can_again and number + 1 < _TRIES and time.monotonic() < end:
@@ -161,16 +161,17 @@ class Writer(writer.Writer):
                 return error if isinstance(error, StoreError) else _named(error, self._url)
         return None
 
-    def _roll_back(self) -> None:
+    def _roll_back(self, error: BaseException) -> None:
+        """After an outage with a new connection: behind the name there may be another server by then."""
         connection = self._connection
         if connection is None:
             return
         try:
-            if not connection.is_closed:
+            if not connection.is_closed and (is_conflict(error) or not is_outage(error)):
                 connection.rest(is_good=False)
                 return
-        except psycopg.Error as error:
-            log.debug("store_rollback_failed", path=self._name, error=str(error))
+        except psycopg.Error as second:
+            log.debug("store_rollback_failed", path=self._name, error=str(second))
         self._connection = None
         connection.close()
 

@@ -106,6 +106,13 @@ _LEARNED = _insert(
     ("upstream", "model", "name", "value"),
     "ON CONFLICT (upstream, model, name) DO UPDATE SET value = excluded.value WHERE learned.value <> excluded.value",
 )
+# A key is never put back: the first end that was set for it stands, unless an earlier one comes.
+_CLIENT_KEY = _insert(
+    "client_keys",
+    ("id", "team", "hash", "created_at", "revoked_at"),
+    "ON CONFLICT (id) DO UPDATE SET revoked_at = excluded.revoked_at WHERE excluded.revoked_at <> ''"
+    " AND (client_keys.revoked_at = '' OR excluded.revoked_at < client_keys.revoked_at)",
+)
 # `touched` orders branches by their last write: a number of the store, as clocks differ and jump.
 _BRANCH = (
     f"INSERT INTO branches ({columns(BRANCH_FIELDS)}, touched) VALUES ({', '.join('?' * len(BRANCH_FIELDS))},"  # noqa: S608
@@ -155,6 +162,7 @@ def write_batch(connection: Database, batch: Batch, secret: bytes = b"") -> None
     _many(connection, _NUMBER, tuple({row.branch: row for row in batch.keys}.values()), _number_values)
     _many(connection, _KEY, batch.keys, _key_values)
     _many(connection, _LEARNED, batch.learned, _learned_values)
+    _many(connection, _CLIENT_KEY, batch.client_keys, _client_key_values)
     for outcome in batch.outcomes:
         _OUTCOME.write(sealer, outcome, sealer.chain_of_exchange(outcome.exchange))
     sealer.finish()
@@ -310,6 +318,7 @@ _link_values = _getter(("conversation", "a", "b", "type"))
 _mark_values = _getter(("conversation", "item", "name", "value"))
 _key_values = _getter(("tenant", "kind", "key", "branch"))
 _learned_values = _getter(("upstream", "model", "name", "value"))
+_client_key_values = _getter(("id", "team", "hash", "created_at", "revoked_at"))
 
 
 def _body_values(row: BodyRow) -> tuple[Value, ...]:

@@ -10,6 +10,7 @@ from typing import TypeVar
 from proxy.core.records import (
     Batch,
     BranchRow,
+    ClientKeyRow,
     ConversationSummary,
     ExchangeRow,
     FoldRow,
@@ -20,12 +21,14 @@ from proxy.core.records import (
     MarkRow,
     OutcomeRow,
     PlanRow,
+    Spent,
     StoredItem,
     SummaryCallRow,
     SummaryRow,
+    TenantUsage,
 )
 from proxy.errors import StoreError
-from proxy.store import deltas, reader
+from proxy.store import deltas, reader, teams
 from proxy.store.database import Database
 from proxy.store.pool import ReadPool
 from proxy.store.writer import Writer
@@ -101,6 +104,15 @@ class SqlStore:
 
     async def learned(self) -> list[LearnedRow]:
         return await self._read(reader.learned)
+
+    async def client_keys(self) -> list[ClientKeyRow]:
+        return await self._read(teams.client_keys)
+
+    async def spent(self, tenant: str, since: str) -> Spent:
+        return await self._read(lambda db: teams.spent(db, tenant, since))
+
+    async def usage(self, since: str) -> list[TenantUsage]:
+        return await self._read(lambda db: teams.usage(db, since))
 
     async def marks(self, conversation: str) -> list[MarkRow]:
         return await self._read(lambda db: reader.marks(db, conversation))

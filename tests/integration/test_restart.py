@@ -75,7 +75,7 @@ def test_rows_that_were_lost_are_written_again_in_full(
 ) -> None:
     """A batch fails; later deltas must not build on it. After one more request a restart finds all of the branch."""
     stores = FlakyStores()
-    monkeypatch.setattr("proxy.app.open_store", stores)
+    monkeypatch.setattr("proxy.building.open_store", stores)
     settings: dict[str, object] = {"policy__options": MASKING if policy == "masks" else NEVER}
     if policy == "folds":
         settings["models"] = {"*": {"window": 4600}}
@@ -120,7 +120,7 @@ async def rendered(store: Store, window: str) -> bytes:
 
 def test_a_store_that_refuses_at_once_stops_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stores = FlakyStores()
-    monkeypatch.setattr("proxy.app.open_store", stores)
+    monkeypatch.setattr("proxy.building.open_store", stores)
     with ScriptedUpstream(strict) as up, served(up.base_url, tmp_path / "store.db") as proxy:
         stores.last.raises = True
         messages = [*start(), answered(), *turn(1)]

@@ -15,12 +15,13 @@ from typing import Any
 import httpx
 import pytest
 
-from proxy.app import build_exchanges
+from proxy.building import build_exchanges
 from proxy.exchange import Exchanges
 from proxy.link import ClientLink
 from proxy.passthrough import RawRequest
 from proxy.relay import Responder
 from proxy.store.null import NullStore
+from proxy.tokenizer import Tokenizer
 from proxy.upstream import Upstream, UpstreamOptions
 from tests.support import builders, replies
 from tests.support.serve import make_config
@@ -82,7 +83,9 @@ async def test_much_that_is_new_is_worked_on_beside_the_loop(tmp_path: Path, cas
 
     config = make_config("http://provider.test/v1", tmp_path / "x.db")
     upstream = Upstream(UpstreamOptions(), transport=httpx.MockTransport(provider))
-    exchanges = await build_exchanges(config, NullStore(), upstream)
+    tokenizer = Tokenizer()
+    await tokenizer.load()
+    exchanges = await build_exchanges(config, NullStore(), upstream, tokenizer)
     await answer(exchanges, builders.body_bytes(builders.request([builders.user("warm")])))
     body = builders.body_bytes(builders.request(CASES[case]))
     ticker = Ticker()

@@ -87,7 +87,7 @@ def test_comp_21_a_raw_list_of_40_megabytes() -> None:
 def test_stor_06_the_disk_is_full_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests go on with what is in memory, folds too; health says so; later rows are whole again."""
     stores = FlakyStores()
-    monkeypatch.setattr("proxy.app.open_store", stores)
+    monkeypatch.setattr("proxy.building.open_store", stores)
     with session(billing(COMPACT_AT - 1, COMPACT_AT, 4000)) as (up, proxy, messages):
         ok(proxy, talk(messages, 6))
         ok(proxy, talk(messages, 1))

@@ -58,7 +58,7 @@ def test_a_store_that_takes_nothing_stops_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raises: bool
 ) -> None:
     stores = FlakyStores()
-    monkeypatch.setattr("proxy.app.open_store", stores)
+    monkeypatch.setattr("proxy.building.open_store", stores)
     with ScriptedUpstream(strict) as up, served(up.base_url, tmp_path / "x.db") as proxy:
         stores.last.raises = raises
         stores.last.loses = lambda batch: True

@@ -57,7 +57,7 @@ async def ids(store: PostgresStore, conversation: str = "c") -> list[str]:
 
 
 async def healed(store: PostgresStore) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(150):
         while store.is_degraded:
             await asyncio.sleep(0.05)
 
@@ -178,6 +178,39 @@ async def test_a_full_disk_there_is_an_outage_and_not_a_bad_batch(
     own.execute("DROP TRIGGER full_disk ON messages", name)
     await healed(breakable)
     assert await ids(breakable) == ["1", "2"]
+
+
+async def test_a_server_that_became_read_only_is_left_for_the_one_behind_its_name(
+    breakable: PostgresStore, own: PostgresServer
+) -> None:
+    """A failover: the connection is well, and it leads to what is now a standby."""
+    name = breakable._url.rpartition("/")[2]
+    await breakable.submit(Batch(items=make_items("1")))
+    own.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    own.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'undercliff'")
+    await breakable.submit(Batch(items=make_items("2")))
+    assert breakable.is_degraded and await ids(breakable) == ["1"]
+    own.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+    await healed(breakable)
+    assert await ids(breakable) == ["1", "2"]
+
+
+async def test_a_slow_database_gets_the_rows_in_its_own_time(
+    own: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_writer, "WRITE_S", 0.4)
+    own.execute("CREATE DATABASE slow")
+    store = PostgresStore(own.url("slow"), spool=tmp_path / "spool")
+    await store.open()
+    waits = "BEGIN PERFORM pg_sleep(0.6); RETURN NULL; END"
+    own.execute(f"CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $f$ {waits} $f$", "slow")
+    own.execute("CREATE TRIGGER slow BEFORE INSERT ON messages FOR EACH STATEMENT EXECUTE FUNCTION wait()", "slow")
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(store.submit(Batch(items=make_items(f"{n}"))) for n in range(2)))
+    assert store.is_degraded
+    await healed(store)
+    assert sorted(await ids(store)) == [f"{n}" for n in range(2)]
+    await store.aclose()
 
 
 async def test_without_a_spool_a_write_is_refused_and_a_gap_recorded(own: PostgresServer) -> None:
