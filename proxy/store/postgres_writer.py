@@ -215,8 +215,10 @@ class Writer(writer.Writer):
                 problem = StoreError(f"cannot write {self._name}, and the spool is full", hint="see store.spool_mb")
         except (OSError, ValueError, TypeError, OverflowError) as error:
             problem = StoreError(f"cannot write {self._name}, nor the spool: {error}")
+        self.is_degraded = True  # before anybody is told
+        if problem is not None and self._gap is None:
+            log.error("store_failed", path=self._name, error=str(problem), hint=problem.hint)
         self._settle(jobs, problem)
-        self.is_degraded = True
 
     # -- draining --------------------------------------------------------------------------------
     def _has_chores(self) -> bool:

@@ -194,7 +194,7 @@ class Events:
             thread.join()
 
 
-def wait_drained(proxy: ServedProcess, timeout_s: float = 60) -> None:
+def wait_drained(proxy: ServedProcess, timeout_s: float = 150) -> None:
     """Until it says that all it kept aside is where it belongs."""
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:

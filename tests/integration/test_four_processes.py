@@ -54,7 +54,7 @@ async def summarized(store: Any, name: str) -> list[int]:
 @pytest.mark.parametrize("summarizer", ["upstream", pytest.param("digest", marks=pytest.mark.slow)])
 def test_comp_15_four_processes_one_compaction(summarizer: str, tmp_path: Path, stores: Stores) -> None:
     provider = Provider(good)
-    settings = {"compaction__summarizer": summarizer, "compaction__wait_s": 5.0}
+    settings = {"compaction__summarizer": summarizer, "compaction__wait_s": 20.0}
     messages = talk([builders.system(), builders.user("station four"), *builders.step(1, "ok")], 52)
     with ScriptedUpstream(provider) as up, four(up, tmp_path, stores.place("one"), **settings) as proxies:
         file: Any = Shared(stores.place("one"))
