@@ -160,8 +160,7 @@ class CompactionConfig:
 
     summarizer: str = setting(
         "digest",
-        "digest (rules alone), upstream (a model at the provider), provider (its own compaction, for Responses), or "
-        "module:function of your own.",
+        "digest (rules), upstream (a model there), provider (its own compaction, for Responses), or module:function.",
     )
     model: str = setting("", "The model that summarizes; empty is the conversation's own.")
     url: str = setting("", "Another provider's base URL for it; empty is the same provider.")
