@@ -101,7 +101,7 @@ class Compactor:
         state = turn.live.state
         if not turn.is_managed or state.outcome != "ok" or self._is_pausing(conversation, state.input):
             return
-        folded = turn.deferred or self._turns.foresee(turn)
+        folded = turn.deferred or await self._turns.foresee(turn)
         if folded is None:
             return
         found, is_whole = await self._book.known(folded)

@@ -9,7 +9,7 @@ from proxy.core.grouping import groups
 from proxy.core.identity import steps_of
 from proxy.core.records import Batch, BodyRow, FoldRow, ItemRow, SummaryRow, WindowRow
 from proxy.core.window import Fold, encode_plan, plan_id
-from proxy.folding import Folded, Part, part_text
+from proxy.folding import Folded, Part
 from proxy.recording import Served, depth_after, fresh_rows, item_rows, now
 from proxy.turn import Turn
 
@@ -105,9 +105,9 @@ def _part_rows(
     if folded is None:
         return (), ()
     rows, bodies = [], []
-    for part in folded.parts:
+    for part, record in zip(folded.parts, folded.records, strict=True):
         if part.is_settled and part.item not in known:
-            text = part_text(folded.source, part).encode("utf-8", "surrogatepass")
+            text = record.encode("utf-8", "surrogatepass")
             body = BodyRow(blake2b(text, digest_size=16).digest(), text)
             bodies.append(body)
             rows.append(

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from itertools import takewhile
 
 from policies.draft import DIGEST_LIMIT, digest_allowance
-from proxy.core.digest import DigestCall, DigestItem, Notes, compose, digest, ids_in, note, told
+from proxy.core.digest import DigestCall, DigestItem, Notes, compose, ids_in, note, told
 from proxy.core.grouping import groups, key_argument
 from proxy.core.identity import item_id
 from proxy.core.kinds import kind_of
@@ -74,6 +74,7 @@ class Folded:
     parts: tuple[Part, ...]
     source: FoldSource
     told: int = 0  # parts told in a model's words
+    records: tuple[str, ...] = ()  # of each part, what the rules say of it alone
 
 
 class FoldMaker:
@@ -116,7 +117,8 @@ class FoldMaker:
         reason: str,
         summaries: Mapping[str, str],
     ) -> Folded:
-        notes = [self._noted(source, part) for part in parts]
+        own = [self._noted(source, part) for part in parts]
+        notes = [*own]
         tokens = _allowance(source, notes)
         by_model = 0
         for index, part in enumerate(parts):
@@ -126,7 +128,11 @@ class FoldMaker:
         later = ids_in(_text_after(source, frozenset(covers)))
         name = self._name(source, covers, self._fit(notes, later, tokens, ""))
         text = "\n".join([self._fit(notes, later, tokens, name), *self._kept(source)])
-        return Folded(Fold(covers, name, text, reason, dict(source.keeps)), parts, source, by_model)
+        records = tuple([
+            compose([noted], max_chars=PART_CHARS, own_id=part.item) if part.is_settled else ""
+            for part, noted in zip(parts, own, strict=True)
+        ])  # fmt: skip
+        return Folded(Fold(covers, name, text, reason, dict(source.keeps)), parts, source, by_model, records)
 
     def _sealed(self, made: Folded, start: Beginning, raw: bytes) -> Fold:
         """The fold with a sealed element for its beginning, of which the digest then gives the user's words alone."""
@@ -253,11 +259,6 @@ def history_segments(source: FoldSource) -> list[Segment]:
             for i, (element, fact) in enumerate(zip(source.elements, source.facts, strict=True))
         ]
     )
-
-
-def part_text(source: FoldSource, part: Part) -> str:
-    """The record of one part: what the rules say of it."""
-    return digest(digest_items(source, part.span, part.ids), max_chars=PART_CHARS, own_id=part.item)
 
 
 def digest_items(source: FoldSource, span: range, ids: Collection[str]) -> list[DigestItem]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ParamSpec, TypeVar
@@ -11,12 +10,11 @@ import structlog
 
 from policies.contract import ContractError
 from policies.ledger import RENT
-from policies.model import Budget, Pressure, PressureKind
+from policies.model import Budget, Pressure
 from proxy.config.sections import ExpandConfig
 from proxy.core.branches import Placement
 from proxy.core.hidden import continued
 from proxy.core.identity import Numbered, Probe, Step, item_ids, number_items, probe
-from proxy.core.kinds import kind_of
 from proxy.core.model import Conversation, Element
 from proxy.core.overflow import Overflow
 from proxy.core.receipts import Key
@@ -29,6 +27,7 @@ from proxy.marks import NOTHING, MarkBook, Said
 from proxy.measuring import INLINE_ITEMS
 from proxy.models import ModelBook
 from proxy.offering import Offer, Offering
+from proxy.pressing import expected, is_cold, output_room, pressure_on, towards
 from proxy.recording import Served
 from proxy.summaries.book import SummaryBook
 from proxy.telling import Telling
@@ -45,20 +44,15 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 HEAVY_BYTES = 2 * 1024 * 1024
+LONG_BYTES = 128 * 1024
 """A list of more bytes is joined and hashed off the event loop."""
 
-COLD_S = 3600.0
-"""After so long without a call no provider's cache is warm."""
 GAIN = 0.03
 """A compaction that saves a smaller share of the window than this is not worth its cache break."""
-REGROWTH = 1.2
-"""After a compaction that did not help, the window must grow by this factor before the next attempt."""
 MIN_COMPACT_THRESHOLD = 1000
 """No provider takes a smaller one."""
 PREPARE_SHARE = 0.85
 """Summaries are written ahead once a bill is this near to the threshold, or the rent to being due."""
-MIN_OUTPUT = 256
-"""A lowered output allowance below this is no answer: then the input shrinks instead."""
 
 
 class Turns:
@@ -244,7 +238,7 @@ class Turns:
 
     async def _decide(self, turn: Turn) -> Decision:
         calm = await self._off_loop(turn, self._ask, turn, None)
-        pressure = self._pressure(turn, calm, await self._figure(turn, calm))
+        pressure = pressure_on(turn, calm, await self._figure(turn, calm))
         pressed = await self._off_loop(turn, self._relieved, turn, calm, pressure) if pressure is not None else None
         chosen = pressed or calm
         if self._telling.is_by_rules or chosen.folded is None:
@@ -255,24 +249,27 @@ class Turns:
             turn.measured,
             turn.live,
             calm=calm,
-            must_shrink=self._expected(turn, whole(turn.measured)) >= turn.limits.thresholds.guard,
+            must_shrink=expected(turn, whole(turn.measured)) >= turn.limits.thresholds.guard,
         )
         return decision
 
     async def _off_loop(self, turn: Turn, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do what goes over all new items where it does not hold the event loop."""
-        if turn.measured.is_large:
+        """Do what goes over all items, or may make a fold of them, where it does not hold the event loop."""
+        if turn.measured.is_large or turn.measured.listing.size_bytes > LONG_BYTES:
             return await self._tokenizer.run(work, *args, **kwargs)
         return work(*args, **kwargs)
 
-    def foresee(self, turn: Turn) -> Folded | None:
+    async def foresee(self, turn: Turn) -> Folded | None:
         """The fold that is near after this reply, as far as it can be told by now; None while none is."""
         state, marks = turn.live.state, turn.limits.thresholds
+        pressure, memory = None, None
         if state.input >= PREPARE_SHARE * marks.compact_at:
-            return self._ask(turn, self._to(turn, "threshold", marks.target, state.input)).folded
-        if rent := state.memory.get(RENT):
-            return self._ask(turn, None, {**state.memory, RENT: rent / PREPARE_SHARE}).folded
-        return None
+            pressure = towards(turn, "threshold", marks.target, state.input)
+        elif rent := state.memory.get(RENT):
+            memory = {**state.memory, RENT: rent / PREPARE_SHARE}
+        else:
+            return None
+        return (await self._off_loop(turn, self._ask, turn, pressure, memory)).folded
 
     def _relieved(self, turn: Turn, calm: Decision, pressure: Pressure) -> Decision | None:
         """The decision under pressure, or None when it would not help; that is remembered."""
@@ -309,54 +306,20 @@ class Turns:
             memory=live.state.memory if memory is None else memory,
             pinned=of_this_turn(turn.conversation, turn.measured.ids) | turn.said.pinned,
             importance=turn.said.importance_with(live.state.importance),
-            is_cold=self._is_cold(turn),
+            is_cold=is_cold(turn),
             free_from=turn.free_from,
             prior=turn.prior,
         )
 
-    def _is_cold(self, turn: Turn) -> bool:
-        """Is nothing of the last window in the provider's cache: after a pause, for another model, other tools?"""
-        state = turn.live.state
-        is_other = any(state.cached_by) and state.cached_by != turn.cached_by
-        return bool(state.at) and (is_other or time.time() - state.at > COLD_S)
-
-    def _pressure(self, turn: Turn, calm: Decision, expected: int) -> Pressure | None:
-        """Does the billed size of the last call, or the expected size of this one, call for compaction?"""
-        state, limits = turn.live.state, turn.limits
-        marks = limits.thresholds
-        if not (state.calls or turn.live.seen) or calm.tokens < REGROWTH * state.futile_at:
-            return None
-        last = turn.conversation.elements[-1]
-        is_new_turn = kind_of(last) == "user"
-        if turn.placement.kind == "main" and is_new_turn and min(state.input, expected) >= marks.compact_at:
-            return self._to(turn, "threshold", marks.target, state.input)
-        if expected >= marks.guard:
-            return self._to(turn, "guard", marks.target, expected)
-        return None
-
     async def _figure(self, turn: Turn, calm: Decision) -> int:
         """What this request would be billed; the provider is asked where the error of our count could decide."""
-        expected, state, limits = self._expected(turn, calm), turn.live.state, turn.limits
-        new = limits.billed(turn.measured.new_tokens(turn.live.seen)) if state.input else expected
-        if turn.count is None or not (state.calls and could_decide(expected, new, limits.thresholds.guard)):
-            return expected
+        figure, state, limits = expected(turn, calm), turn.live.state, turn.limits
+        new = limits.billed(turn.measured.new_tokens(turn.live.seen)) if state.input else figure
+        if turn.count is None or not (state.calls and could_decide(figure, new, limits.thresholds.guard)):
+            return figure
         edits = replace(turn.edits, tool=self._offer(turn, calm).definition)
         drawn = self._builder.render(turn.fmt, turn.conversation, turn.measured, calm, edits, turn.prior)
-        return await turn.count(drawn.body) or expected
-
-    def _expected(self, turn: Turn, calm: Decision) -> int:
-        """What this request would be billed: the last bill, and what is new."""
-        state, limits = turn.live.state, turn.limits
-        new = turn.measured.new_tokens(turn.live.seen)
-        own = calm.tokens + turn.tools_tokens + turn.tool_tokens
-        expected = state.input + limits.billed(new) if state.input else limits.billed(own)
-        if calm.reason or not state.calls:  # smaller already, or a fork: its bill was for its parent's list
-            expected = min(expected, limits.billed(calm.tokens + turn.tools_tokens))
-        return expected
-
-    def _to(self, turn: Turn, kind: PressureKind, billed: float, figure: int) -> Pressure:
-        target = turn.limits.counted(billed) - turn.tools_tokens
-        return Pressure(kind, max(target, 0), figure)
+        return await turn.count(drawn.body) or figure
 
     def _render(self, turn: Turn) -> None:
         self._draw(turn)
@@ -401,7 +364,7 @@ class Turns:
         limits = turn.limits
         if turn.conversation.is_opaque:
             return False
-        if overflow.cause == "output" and overflow.limit and (room := self._output_room(turn, overflow)):
+        if overflow.cause == "output" and overflow.limit and (room := output_room(turn, overflow)):
             turn.edits = replace(turn.edits, max_output=room)
             self._render(turn)
             return True
@@ -413,7 +376,8 @@ class Turns:
         scale = turn.estimate / ratio if ratio and turn.estimate else 1 / limits.ratio
         target = int(boundary * self._target_share * scale) - turn.tools_tokens
         try:
-            pressed = self._ask(turn, Pressure("overflow", max(target, 0), overflow.requested or 0))
+            overflowed = Pressure("overflow", max(target, 0), overflow.requested or 0)
+            pressed = await self._off_loop(turn, self._ask, turn, overflowed)
         except ContractError as error:
             log.warning("policy_bypassed", error=str(error))
             return False
@@ -422,13 +386,6 @@ class Turns:
         turn.decision = await self._telling.in_known_words(pressed)
         self._render(turn)
         return True
-
-    def _output_room(self, turn: Turn, overflow: Overflow) -> int:
-        """The output allowance that fits beside this input; 0 when the request names none or it is too small."""
-        asked = turn.conversation.max_output or 0
-        used = overflow.input or turn.limits.billed(turn.estimate)
-        room = (overflow.limit or 0) - used - max(16, used // 50 if overflow.input is None else 0)
-        return room if MIN_OUTPUT <= room < asked else 0
 
     def without_usage(self, turn: Turn) -> None:
         """The same request without the usage option, which this provider refuses."""
