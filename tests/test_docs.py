@@ -12,7 +12,7 @@ import typer
 from typer.main import get_command
 
 from policies import registry
-from proxy.cli.main import app
+from proxy.cli.commands import app
 from proxy.config import example_toml
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from proxy.cli.main import app
+from proxy.cli.commands import app
 from proxy.measuring import Measured, Measurer
 from tests.support import builders, replies
 from tests.support.expanding import NAME, OTHER, SIZE, THEIRS, Talk, events, expand, reply, talking, text_of

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from proxy.core.records import Batch
-from proxy.store.sqlite_connection import connect_writer
 from proxy.store.rows import write_batch
+from proxy.store.sqlite_connection import connect_writer
 from tests.bench.export_size import PREFIX, SUFFIX
 from tests.proxy.store.rows import (
     make_body,

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from policies.model import Form
-from proxy.cli.main import app
+from proxy.cli.commands import app
 from proxy.core.records import FoldRow, SummaryCallRow
 from tests.support import builders, replies
 from tests.support import responses_events as events

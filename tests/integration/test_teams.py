@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import proxy.allowance
 import proxy.roster
 from proxy.app import create_app
-from proxy.cli.main import app
+from proxy.cli.commands import app
 from proxy.config import Config, load_config
 from proxy.demo.serving import serving
 from proxy.listening import server_options

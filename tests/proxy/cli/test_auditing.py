@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from proxy.cli.commands import app
 from proxy.cli.exporting import export
-from proxy.cli.main import app
 from proxy.cli.render_past import compared, holders
 from proxy.cli.stores import complete, filters_of
 from proxy.errors import NotFoundError

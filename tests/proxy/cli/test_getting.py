@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from proxy import open_store
+from proxy.cli.commands import app
 from proxy.cli.getting import SHOWN
-from proxy.cli.main import app, main
+from proxy.cli.main import main
 
 
 @pytest.fixture

@@ -40,6 +40,18 @@ def test_start_up_stays_light() -> None:
     assert heavy.isdisjoint(loaded)
 
 
+def test_a_server_loads_no_other_command() -> None:
+    code = (
+        "import sys, proxy.cli.main; sys.argv[1:] = ['serve', '--help']\n"
+        "try: proxy.cli.main.main()\nexcept SystemExit: print('LOADED', *sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    loaded = set(out.partition("LOADED")[2].split())
+    others = {"commands", "auditing", "exporting", "getting", "moving", "teams", "viewing"}
+    assert "proxy.cli.running" in loaded and loaded.isdisjoint(f"proxy.cli.{name}" for name in others)
+    assert loaded.isdisjoint({"pyarrow", "psycopg", "proxy.audit.checking", "proxy.audit.verify"})
+
+
 def test_module_runs_without_a_traceback() -> None:
     run = [sys.executable, "-m", "proxy", "serve", "--host", "0.0.0.0"]
     done = subprocess.run(run, capture_output=True, text=True, check=False)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from proxy.cli.main import app, main
+from proxy.cli.commands import app
+from proxy.cli.main import main
 from proxy.config import Config
 
 

@@ -7,7 +7,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from proxy.cli.main import app, main
+from proxy.cli.commands import app
+from proxy.cli.main import main
 from proxy.cli.viewing import parse_lines
 from tests.support import sample_store as sample
 

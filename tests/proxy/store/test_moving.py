@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from proxy.audit.exporting import stream
 from proxy.audit.reading import lines_of
 from proxy.audit.verify import verify_export, verify_store
-from proxy.cli.main import app
+from proxy.cli.commands import app
 from proxy.core.filters import Filters
 from proxy.core.records import Batch, BodyRow, KeyRow, LearnedRow, LinkRow, MarkRow
 from proxy.errors import ConfigError, StoreError
