@@ -95,7 +95,7 @@ def settled(proxy: Served, name: str, least: int) -> list[SummaryCallRow]:
         claim = from_store(proxy.db, lambda store: store.claim(f"summaries:{name}"))
         return made if len(made) >= least and claim is not None and claim[1] <= time.time() else []
 
-    return eventually(look)
+    return eventually(look, 30)
 
 
 def test_summaries_are_written_after_the_reply_and_told_at_the_next_turn() -> None:
