@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = ("postgres",)
 PYTHONS = ("3.11", "3.12", "3.13")
 MACHINES = ("x86_64", "aarch64")
-GLIBCS = tuple(f"manylinux_2_{minor}" for minor in (17, 24, 26, 27, 28, 31, 34)) + ("manylinux2014",)
+GLIBCS = (*(f"manylinux_2_{minor}" for minor in (17, 24, 26, 27, 28, 31, 34)), "manylinux2014")
 Lock = dict[str, tuple[str, set[str]]]  # name: (version, hashes)
 
 
@@ -36,8 +36,8 @@ def report(wanted: Sequence[str], pins: Mapping[str, str], python: str, machine:
         constraints.write_text("".join(f"{name}=={version}\n" for name, version in pins.items()))
         platforms = [word for glibc in GLIBCS for word in ("--platform", f"{glibc}_{machine}")]
         subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed", "--only-binary=:all:",
-             "--implementation", "cp", "--python-version", python, *platforms, "--target", str(Path(folder) / "none"),
+            [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed",
+             "--only-binary=:all:", "--implementation", "cp", "--python-version", python, *platforms, "--target", str(Path(folder) / "none"),
              "--constraint", str(constraints), "--report", str(told), *wanted],
             check=True,
         )  # fmt: skip
