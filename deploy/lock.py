@@ -37,8 +37,8 @@ def report(wanted: Sequence[str], pins: Mapping[str, str], python: str, machine:
         platforms = [word for glibc in GLIBCS for word in ("--platform", f"{glibc}_{machine}")]
         subprocess.run(
             [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed",
-             "--only-binary=:all:", "--implementation", "cp", "--python-version", python, *platforms, "--target", str(Path(folder) / "none"),
-             "--constraint", str(constraints), "--report", str(told), *wanted],
+             "--only-binary=:all:", "--implementation", "cp", "--python-version", python, *platforms,
+             "--target", str(Path(folder) / "none"), "--constraint", str(constraints), "--report", str(told), *wanted],
             check=True,
         )  # fmt: skip
         installed: list[dict[str, Any]] = json.loads(told.read_text())["install"]
@@ -64,7 +64,10 @@ def canonical(name: str) -> str:
 
 
 def write(path: Path, found: Lock, why: str) -> None:
-    lines = [f"# {why}", "# Made by deploy/lock.py; install with: pip install --require-hashes --only-binary :all: -r ..."]
+    lines = [
+        f"# {why}",
+        "# Made by deploy/lock.py; install with: pip install --require-hashes --only-binary :all: -r ...",
+    ]
     for name, (version, hashes) in sorted(found.items()):
         lines.append(f"{name}=={version}" + "".join(f" \\\n    --hash=sha256:{one}" for one in sorted(hashes)))
     path.write_text("\n".join(lines) + "\n")
