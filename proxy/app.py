@@ -17,7 +17,7 @@ from proxy.admin import OWN_PATHS
 from proxy.banner import banner
 from proxy.building import Desk, Parts, build, policy_of, rules_of
 from proxy.config import Config
-from proxy.core.headers import RawHeaders, header
+from proxy.core.headers import FORWARDED, RawHeaders, header
 from proxy.core.urls import join_upstream, split_scope
 from proxy.errors import UndercliffError
 from proxy.incoming import read_request
@@ -78,12 +78,17 @@ class App:
         self._parts = await build(self._config)
         self._parts.admin.is_ready = True
 
+    def retire(self) -> None:
+        """Say that no new work should come here."""
+        if self._parts is not None:
+            self._parts.admin.is_ready = False
+
     async def stop(self) -> None:
         """Let what still runs write its end, then close everything."""
         parts = self._parts
         if parts is None:
             return
-        parts.admin.is_ready = False
+        self.retire()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_S):
                 await self._drain()
@@ -124,6 +129,8 @@ class App:
             body = api_error("WebSocket is not served here; use HTTP", code="upgrade_not_supported")
             await respond.full(426, [*JSON_HEADERS, (b"connection", b"close")], body)
             return
+        if self._config.server.forwarded_allow_ips:
+            headers = [(name, value) for name, value in headers if name.lower() not in FORWARDED]
         peer = (scope.get("client") or ("local", 0))[0]
         await parts.gate.refresh()
         caller = parts.gate.admit(headers, peer)
@@ -158,36 +165,46 @@ async def _pass(desk: Desk, upstream: Upstream, request: RawRequest, link: Clien
 
 
 async def _serve(desk: Desk, upstream: Upstream, request: RawRequest, link: ClientLink, respond: Responder) -> None:
-    """Run the exchange, and stop it when the client leaves."""
-    fmt = desk.exchanges.format_of(request)
+    """Run the exchange, and stop it when the client leaves.
 
-    async def work() -> None:
+    No task group: in Python 3.11 the group that it raises holds itself, and with it the body, until a collection.
+    """
+    fmt = desk.exchanges.format_of(request)
+    watch = _cancel_when_gone(asyncio.current_task(), link, respond)
+    leaving = asyncio.create_task(watch)  # noqa: TID251 - ended below, whatever happens
+    try:
         if fmt is None:
             await _pass(desk, upstream, request, link, respond)
         else:
             await desk.exchanges.run(request, fmt, link, respond)
-
-    async def watch(task: asyncio.Task[None]) -> None:
-        await link.gone()
-        if not respond.is_ended:
-            task.cancel()
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            working = group.create_task(work())
-            watching = group.create_task(watch(working))
-            working.add_done_callback(lambda _: watching.cancel())
-    except* ClientGoneError:
+    except asyncio.CancelledError:
+        if not leaving.done() or leaving.cancelled() or _is_cancelled_again():
+            raise
+    except ClientGoneError:
         pass
-    except* BodyTooLargeError:
+    except BodyTooLargeError:
         cap = desk.config.server.max_body_mb
         body = api_error(f"the request body is larger than {cap} MB (server.max_body_mb)", code="body_too_large")
         await respond.full(413, JSON_HEADERS, body)
-    except* Exception:  # the last door: an answer in the API's shape, never a dropped connection
+    except Exception:  # the last door: an answer in the API's shape, never a dropped connection
         log.exception("request_failed", path=request.path)
         if not respond.is_started:
             body = api_error("the proxy failed on this request", code="internal_error")
             await respond.full(503, [*JSON_HEADERS, (b"retry-after", b"1")], body)
+    finally:
+        leaving.cancel()
+
+
+async def _cancel_when_gone(serving: asyncio.Task[None] | None, link: ClientLink, respond: Responder) -> None:
+    await link.gone()
+    if serving is not None and not respond.is_ended:
+        serving.cancel()
+
+
+def _is_cancelled_again() -> bool:
+    """Take back the cancelling that a client's leaving was; whether a server that stops cancelled as well."""
+    task = asyncio.current_task()
+    return task is not None and task.uncancel() > 0
 
 
 def create_app(config: Config) -> App:

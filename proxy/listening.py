@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
 import sys
+import time
+from asyncio import TimerHandle, Transport
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from functools import partial
+from ipaddress import IPv4Network, ip_network
+from types import FrameType
 from typing import Any, Protocol
 
 import httptools
@@ -19,6 +25,8 @@ from proxy.wire.errors import api_error
 
 MAX_HEAD_BYTES = 64 * 1024
 """A request line with all its headers. Without a limit one client could fill the memory with a head."""
+LEAST_BODY_BYTES = 1024
+"""A client must send so much of a body in `server.body_timeout_s`, else it holds a place for nothing."""
 BACKLOG = 2048
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
@@ -26,9 +34,14 @@ Message = MutableMapping[str, Any]
 
 
 class Application(Protocol):
-    """What is served: started on the server's own event loop before the first request, stopped after the last."""
+    """What is served: started on the server's own event loop before the first request, stopped after the last.
+
+    `retire` comes before the port is closed: whoever asks is told to send nothing new, and what comes is served.
+    """
 
     async def start(self) -> None: ...
+
+    def retire(self) -> None: ...
 
     async def stop(self) -> None: ...
 
@@ -38,15 +51,29 @@ class Application(Protocol):
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with a limit on heads, without trailers, and with refusals in the API's shape."""
+    """uvicorn's protocol with limits on heads and on slow clients, without trailers, and with refusals in the API's
+    shape."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, head_s: float = 0, body_s: float = 0, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._limits = {"first": float(self.timeout_keep_alive), "head": head_s, "body": body_s}
+        self._owed = ""  # what the client must send next, of these
+        self._timer: TimerHandle | None = None
+        self._body_bytes = 0  # since the timer was set
+        self._is_in_body = False
         self._is_in_head = False
         self._head_bytes = 0  # of this request, trailers too
         self._silent_bytes = 0  # taken in by the parser without a word
         self._is_head_too_large = False
         self._is_offered = False  # another protocol, which is not taken up
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await("first")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._await("")
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -56,10 +83,40 @@ class HttpProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self.send_400_response("")
             return
+        # Mostly a request comes in one piece, and no timer is ever set. Blank lines before one are part of its head.
+        is_idle = self.cycle is None or self.cycle.response_complete
+        self._await("body" if self._is_in_body else "head" if self._is_in_head or is_idle else "")
         # The parser keeps an unfinished line to itself, however long it grows.
         if self._silent_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._is_head_too_large = True
             self.send_400_response("")
+
+    def _await(self, owed: str) -> None:
+        """Set the time by which the client must have sent that; a wait that goes on keeps its time."""
+        if owed != self._owed:
+            self._owed, self._body_bytes = owed, 0
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if limit := self._limits.get(self._owed):
+            self._timer = self.loop.call_later(limit, self._is_late)
+
+    def _is_late(self) -> None:
+        if self.transport.is_closing():
+            return
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        # Reading rests while upstream takes no more: that is not the client's doing. An answer on its way goes first.
+        is_excused = self.flow.read_paused or (is_answering and self._owed == "head")
+        if is_excused or self._body_bytes >= LEAST_BODY_BYTES:
+            self._body_bytes = 0
+            self._set_timer()
+        elif self._owed == "first" or (self.cycle is not None and not is_answering and self._owed == "body"):
+            self.transport.close()  # nothing was asked, or it was answered already
+        else:
+            self._refuse(b"408 Request Timeout", api_error("the request came too slowly", code="request_timeout"))
 
     def _feed(self, data: bytes) -> None:
         while data:
@@ -102,6 +159,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
+        self._is_in_body = True
         if self.parser.get_method() == b"CONNECT":
             raise ValueError("no tunnel")
         is_websocket = any(name == b"upgrade" and b"websocket" in value.lower() for name, value in self.headers)
@@ -110,11 +168,13 @@ class HttpProtocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        self._is_in_body = False
         if not self._is_offered:
             super().on_message_complete()
 
     def on_body(self, body: bytes) -> None:
         self._silent_bytes = 0
+        self._body_bytes += len(body)
         super().on_body(body)
 
     def _count(self, size: int) -> None:
@@ -125,16 +185,19 @@ class HttpProtocol(HttpToolsProtocol):
             raise ValueError("head too large")  # ends the parsing, and so the connection
 
     def send_400_response(self, msg: str) -> None:
+        if self._is_head_too_large:
+            body = api_error(f"the request's head is larger than {MAX_HEAD_BYTES} bytes", code="headers_too_large")
+            self._refuse(b"431 Request Header Fields Too Large", body)
+        else:
+            self._refuse(b"400 Bad Request", api_error("this is not valid HTTP/1.1", code="invalid_http"))
+
+    def _refuse(self, status: bytes, body: bytes) -> None:
+        """The last word on this connection."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             if self.cycle.response_started:
                 self.transport.close()  # an answer is on its way: nothing may be mixed into it
                 return
-        if self._is_head_too_large:
-            status = b"431 Request Header Fields Too Large"
-            body = api_error(f"the request's head is larger than {MAX_HEAD_BYTES} bytes", code="headers_too_large")
-        else:
-            status, body = b"400 Bad Request", api_error("this is not valid HTTP/1.1", code="invalid_http")
         head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d" % len(body)
         self.transport.write(b"HTTP/1.1 %s\r\n%s\r\n\r\n%s" % (status, head, body))
         self.transport.close()
@@ -143,16 +206,26 @@ class HttpProtocol(HttpToolsProtocol):
 def server_options(server: ServerConfig) -> dict[str, Any]:
     """How uvicorn has to run the application."""
     return {
-        "http": HttpProtocol,
+        "http": partial(HttpProtocol, head_s=server.head_timeout_s, body_s=server.body_timeout_s),
         "ws": "none",
         "lifespan": "on",
         "access_log": False,
         "log_config": None,
         "server_header": False,
         "date_header": False,
+        "proxy_headers": bool(server.forwarded_allow_ips),
+        "forwarded_allow_ips": [one for entry in server.forwarded_allow_ips for one in _both_ways(entry)],
         "timeout_keep_alive": int(server.keep_alive_s),
         "timeout_graceful_shutdown": max(1, int(server.shutdown_grace_s)),
     }
+
+
+def _both_ways(entry: str) -> list[str]:
+    """An address or network, and as it looks on a socket that serves IPv6 and IPv4."""
+    network = ip_network(entry)
+    if isinstance(network, IPv4Network):
+        return [entry, f"::ffff:{network.network_address}/{96 + network.prefixlen}"]
+    return [entry]
 
 
 class Server(uvicorn.Server):
@@ -165,6 +238,8 @@ class Server(uvicorn.Server):
         super().__init__(uvicorn.Config(app, **{**server_options(config), "lifespan": "off"}))
         self._app = app
         self._stalled_client_s = config.stalled_client_s
+        self._drain_delay_s = config.drain_delay_s
+        self._is_hurried = False
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -174,7 +249,16 @@ class Server(uvicorn.Server):
             cut_stalled(listening.fileno(), self._stalled_client_s)
         self._on_ready(self.servers[0].sockets[0].getsockname()[1])
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._is_hurried = self.should_exit  # a second signal ends the wait for balancers
+        super().handle_exit(sig, frame)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.retire()
+        retired = time.monotonic()
+        # Looked at again and again: a signal's handler runs outside the loop, where no event may be set.
+        while not self._is_hurried and time.monotonic() - retired < self._drain_delay_s:  # noqa: ASYNC110
+            await asyncio.sleep(min(0.1, self._drain_delay_s))
         await super().shutdown(sockets)
         if not self.force_exit:
             await self._app.stop()

@@ -42,6 +42,10 @@ def serve(
     allow_public: Annotated[
         bool, typer.Option("--allow-public", help="Listen beyond this machine without client keys.")
     ] = False,
+    forwarded_allow_ips: Annotated[
+        str | None,
+        typer.Option(metavar="NETWORKS", help="Front servers whose X-Forwarded-For is believed, comma-separated."),
+    ] = None,
 ) -> None:
     """Run the proxy. Without any option it listens on this machine and passes requests to api.openai.com."""
     given: dict[str, object | None] = {
@@ -53,6 +57,7 @@ def serve(
         "log.format": log_format,
         "store.enabled": False if no_store else None,
         "server.allow_public": True if allow_public else None,
+        "server.forwarded_allow_ips": forwarded_allow_ips.split(",") if forwarded_allow_ips else None,
     }
     settings = load_config(config, {key: value for key, value in given.items() if value is not None})
     check(settings)

@@ -8,7 +8,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
@@ -344,6 +344,8 @@ def _check(config: Config) -> None:
                 hint='Write key_env = "OPENAI_API_KEY" and put the key into that variable.',
             )
     _check_store(config.store)
+    for entry in config.server.forwarded_allow_ips:
+        _check_network(entry)
     for name in ("patterns", "vetoes"):
         for pattern in getattr(config.overflow, name):
             _check_pattern(f"overflow.{name}", pattern)
@@ -355,6 +357,22 @@ def _check_store(store: StoreConfig) -> None:
         raise ConfigError(
             f"store.url has the scheme {scheme!r}",
             hint="Write a file path, sqlite:///path or postgresql://host/database.",
+        )
+
+
+def _check_network(entry: str) -> None:
+    """A front server's address. Names and `*` are refused: with those anybody could be anyone."""
+    try:
+        network = ip_network(entry)
+    except ValueError as error:
+        raise ConfigError(
+            f"server.forwarded_allow_ips: {entry!r} is no address or network ({error})",
+            hint='Write the front server\'s address, like "127.0.0.1", or its network, like "10.0.0.0/24".',
+        ) from error
+    if network.prefixlen == 0:
+        raise ConfigError(
+            f"server.forwarded_allow_ips: {entry!r} is everybody",
+            hint="Name the front servers' own network.",
         )
 
 

@@ -47,6 +47,18 @@ class ServerConfig:
     stalled_client_s: float = setting(
         300.0, "Cut a client that takes nothing of what is sent to it for this long; 0 is never. Linux only.", low=0
     )
+    head_timeout_s: float = setting(
+        30.0, "Cut a client that takes longer than this to send a request's head; 0 is never.", low=0
+    )
+    body_timeout_s: float = setting(
+        60.0, "Cut a client that sends less than 1 KB of a request's body in this time; 0 is never.", low=0
+    )
+    forwarded_allow_ips: tuple[str, ...] = setting(
+        (), "Addresses and networks of front servers: their X-Forwarded-For and -Proto are believed, and end here."
+    )
+    drain_delay_s: float = setting(
+        0.0, "On shutdown, /ctx/ready says no for so long while all is still served: balancers notice.", low=0
+    )
     shutdown_grace_s: float = setting(10.0, "On shutdown, running replies get this long to finish.", low=0)
     hold_head_s: float = setting(
         1.0,

@@ -29,6 +29,21 @@ BODY_BOUND = frozenset(
 # Ours alone: never sent to the provider, never taken from it.
 OWN_PREFIX = b"x-undercliff-"
 OWN_REQUEST = frozenset({b"x-ctx-conversation"})
+# What front servers add about the client and themselves.
+FORWARDED = frozenset(
+    {
+        *(
+            b"forwarded",
+            b"via",
+            b"x-original-host",
+            b"x-real-ip",
+            b"x-client-ip",
+            b"true-client-ip",
+            b"cf-connecting-ip",
+        ),
+        *(b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-port", b"x-forwarded-server"),
+    }
+)
 # One value is all that a strict client accepts; a proxy that adds its own makes two.
 SINGLE = frozenset({b"server", b"date", b"content-length", b"content-type"})
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

@@ -13,19 +13,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from ipaddress import ip_address
 
+from proxy.core.headers import FORWARDED
+
 COOKIE = "undercliff_admin"
 SESSION_S = 12 * 3600
-_FORWARDED = (
-    *(
-        "forwarded",
-        "x-forwarded-for",
-        "x-forwarded-host",
-        "x-forwarded-proto",
-        "x-forwarded-port",
-        "x-forwarded-server",
-    ),
-    *("x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "x-original-host", "via"),
-)
+_FORWARDED = tuple(name.decode() for name in FORWARDED)
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^:\[\]@/]+)(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
 
 

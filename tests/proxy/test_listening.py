@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import select
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from proxy.config import ServerConfig
 from proxy.demo.serving import serving
 from proxy.errors import ConfigError
-from proxy.listening import MAX_HEAD_BYTES, Server, close, open_port, server_options
+from proxy.listening import LEAST_BODY_BYTES, MAX_HEAD_BYTES, Server, close, open_port, server_options
 from tests.support.raw import exchange, talk
 
 has_ipv6 = pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 here")
@@ -107,6 +109,92 @@ def test_nothing_is_mixed_into_an_answer_that_is_on_its_way() -> None:
         assert link.read_all() == b""
 
 
+# -- slow clients ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def strict_port() -> Iterator[int]:
+    limits = ServerConfig(keep_alive_s=1, head_timeout_s=0.3, body_timeout_s=0.3)
+    with serving(echo, **{**server_options(limits), "lifespan": "off"}) as url:
+        yield int(url.rsplit(":", 1)[1])
+
+
+@pytest.mark.parametrize(
+    "data", [b"GET / HT", head()[:-2], head()[:-2] + b"x-slow: 1"], ids=["line", "fields", "field"]
+)
+def test_a_head_that_never_ends_is_refused(strict_port: int, data: bytes) -> None:
+    reply = exchange(strict_port, data, until_closed=True)
+    assert reply.status == 408 and reply.json()["error"]["code"] == "request_timeout"
+
+
+@pytest.mark.parametrize("lines", [("content-length: 900000",), ("transfer-encoding: chunked",)])
+def test_a_body_that_never_ends_is_refused(strict_port: int, lines: tuple[str, ...]) -> None:
+    with talk(strict_port) as link:
+        link.send(head(*lines, method="POST"))
+        for _ in range(100):  # a byte now and then buys no time
+            link.send(b"1\r\na\r\n")
+            if select.select([link.sock], [], [], 0.05)[0]:
+                break
+        assert link.reply().status == 408
+        assert link.read_all() == b""
+
+
+def test_a_body_that_comes_slowly_but_comes_is_taken(strict_port: int) -> None:
+    piece = b"a" * (2 * LEAST_BODY_BYTES)
+    with talk(strict_port) as link:
+        link.send(head(f"content-length: {len(piece) * 8}", method="POST"))
+        for _ in range(8):
+            time.sleep(0.15)
+            link.send(piece)
+        assert link.reply().json()["body"] == (piece * 8).decode()
+
+
+def test_a_silent_connection_is_closed_without_a_word(strict_port: int) -> None:
+    with talk(strict_port) as link:
+        assert link.read_all() == b""
+
+
+def test_an_answer_that_takes_long_is_not_the_client_s_fault() -> None:
+    async def thinking(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(1)
+        await echo(scope, receive, send)
+
+    limits = ServerConfig(keep_alive_s=5, head_timeout_s=0.2, body_timeout_s=0.2)
+    with (
+        serving(thinking, **{**server_options(limits), "lifespan": "off"}) as url,
+        talk(int(url.rsplit(":", 1)[1])) as link,
+    ):
+        for _ in range(2):
+            link.send(head("content-length: 2", method="POST") + b"ok")
+            assert link.reply().json()["body"] == "ok"
+
+
+# -- front servers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("trusted", "said", "seen"),
+    [
+        ((), "203.0.113.9", "127.0.0.1"),
+        (("192.0.2.0/24",), "203.0.113.9", "127.0.0.1"),
+        (("127.0.0.0/8",), "203.0.113.9", "203.0.113.9"),
+        (("127.0.0.1",), "198.51.100.1, 203.0.113.9", "203.0.113.9"),  # what a client says itself stands on the left
+        (("127.0.0.1", "203.0.113.0/24"), "198.51.100.1, 203.0.113.9", "198.51.100.1"),
+    ],
+)
+def test_only_a_front_server_says_who_asks(trusted: tuple[str, ...], said: str, seen: str) -> None:
+    peers: list[str] = []
+
+    async def note(scope: Any, receive: Any, send: Any) -> None:
+        peers.append(scope["client"][0])
+        await echo(scope, receive, send)
+
+    options = server_options(ServerConfig(forwarded_allow_ips=trusted))
+    with serving(note, **{**options, "lifespan": "off"}) as url:
+        exchange(int(url.rsplit(":", 1)[1]), head(f"x-forwarded-for: {said}"))
+    assert peers == [seen]
+
+
 # -- the port ----------------------------------------------------------------------------------------
 
 
@@ -156,6 +244,9 @@ def test_the_application_starts_before_the_first_request_and_stops_after_the_las
         async def start(self) -> None:
             events.append("start")
 
+        def retire(self) -> None:
+            events.append("retire")
+
         async def stop(self) -> None:
             events.append("stop")
 
@@ -171,4 +262,4 @@ def test_the_application_starts_before_the_first_request_and_stops_after_the_las
     sockets = open_port("127.0.0.1", 0)
     server = Server(Recorder(), ServerConfig(), ready)
     server.run(sockets)
-    assert events == ["start", "ready", "stop"]
+    assert events == ["start", "ready", "retire", "stop"]
