@@ -89,9 +89,11 @@ def _check_keep(candidate: Candidate, choice: Choice) -> None:
 
 
 def _check_carried(situation: Situation) -> None:
-    held = situation.held
+    held, survey = situation.held, situation.survey
     if not held:
         return
+    if survey is not None and survey.candidates is situation.candidates and survey.held is held and survey.is_as_held:
+        return  # a survey keeps to the same rules, and says so only where all of what was held may stand
     full, form_of = Form.FULL, held.get
     reduced = [c for c in situation.candidates if form_of(c.id, full) is not full]
     for candidate in reduced:

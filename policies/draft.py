@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import overload
 
 from policies.model import NOT_OFFERED, Candidate, Choice, Form, Selection, Situation
+from policies.survey import group_ranges as group_ranges
+from policies.survey import last_exchange as last_exchange
+from policies.survey import shows_lines, survey_of
 
 DIGEST_BASE = 200
 DIGEST_PER_CALL = 25
@@ -28,37 +30,24 @@ class Draft:
 
     def __init__(self, situation: Situation) -> None:
         self.situation = situation
-        self.forms, self._is_as_held = _held_forms(situation, self._at if situation.held else {})
-        self._held = tuple(self.forms)
-        self._costs = _costs(situation.candidates, self.forms)
-        self._sum = self._sum_held = sum(self._costs)
+        survey = self._survey = survey_of(situation)
+        self.forms = list(survey.forms)
+        self._held = survey.forms
+        self._costs = list(survey.costs)
+        self._sum = survey.tokens
         self._digest: int | None = None  # its tokens, until a form changes
         self._reasons: dict[int, str] = {}
-        self.edge = last_exchange(situation.candidates)
-        self.keep: dict[int, tuple[int, ...]] = {
-            self._at[item]: keep for item, keep in situation.kept.items() if item in self._at
-        }
+        self.edge = survey.edge
         self._deltas: dict[int, set[int]] = {}  # by index of a base: the deltas that refer to it
         if Form.EXCERPT in self.forms:
             for index in [index for index, form in enumerate(self.forms) if form is Form.EXCERPT]:
                 self._refer(index)
 
     @cached_property
-    def _at(self) -> dict[str, int]:
-        return {candidate.id: candidate.index for candidate in self.situation.candidates}
-
-    @cached_property
-    def _is_stuck(self) -> bytes:
-        """One byte an item: 1 where it may not leave by the contract, wherever it stands."""
-        return bytes([c.is_pinned or not c.is_seen or c.costs[Form.FOLDED] == NOT_OFFERED for c in self.candidates])
-
-    @cached_property
-    def _is_user(self) -> bytes:
-        return bytes([candidate.kind == "user" for candidate in self.candidates])
-
-    @cached_property
-    def _groups(self) -> list[range]:
-        return group_ranges(self.candidates)
+    def keep(self) -> dict[int, tuple[int, ...]]:
+        """The segments that stay of folded items."""
+        at = self._survey.at
+        return {at[item]: keep for item, keep in self.situation.kept.items() if item in at}
 
     @property
     def is_changed(self) -> bool:
@@ -93,7 +82,7 @@ class Draft:
             return 0
         if self.situation.digest_tokens:
             held = self._held
-            if all(held[index] is folded for index, form in enumerate(forms) if form is folded):
+            if not self._reasons or all(held[index] is folded for index, form in enumerate(forms) if form is folded):
                 return self.situation.digest_tokens
         return digest_allowance(self.folded_calls)
 
@@ -120,7 +109,7 @@ class Draft:
         cost = candidate.costs[form]
         if form is Form.EXCERPT and not self._bases_stand(candidate):
             return False
-        if self._deltas and not _shows_lines(candidate, form) and not self._may_leave(index):
+        if self._deltas and not shows_lines(candidate, form) and not self._may_leave(index):
             return False
         return form < self.forms[index] and cost != NOT_OFFERED and cost < self.cost(index)
 
@@ -133,7 +122,7 @@ class Draft:
         self._reasons[index] = reason
         if form is Form.EXCERPT:
             self._refer(index)
-        if not _shows_lines(self.candidates[index], form):
+        if not shows_lines(self.candidates[index], form):
             for delta in self.deltas_on(index):
                 self.lower(delta, Form.STUB, f"referred to {self.candidates[index].id}, which left")
 
@@ -169,29 +158,29 @@ class Draft:
 
     def _refer(self, index: int) -> None:
         for base in self.candidates[index].bases:
-            if base in self._at:
-                self._deltas.setdefault(self._at[base], set()).add(index)
+            if base in self._survey.at:
+                self._deltas.setdefault(self._survey.at[base], set()).add(index)
 
     def _bases_stand(self, candidate: Candidate) -> bool:
-        return all(base in self._at and _shows_lines(self.candidates[at := self._at[base]], self.forms[at])
+        return all(base in self._survey.at and shows_lines(self.candidates[at := self._survey.at[base]], self.forms[at])
                    for base in candidate.bases)  # fmt: skip
 
     def reset(self) -> None:
         """Back to the held forms: what was tried is not worth it."""
         self.forms = list(self._held)
-        self._costs, self._sum = _costs(self.candidates, self.forms), self._sum_held
+        self._costs, self._sum = list(self._survey.costs), self._survey.tokens
         self._digest = None
         self._reasons = {}
 
-    def groups(self) -> list[range]:
+    def groups(self) -> Sequence[range]:
         """Index ranges of the groups, in order."""
-        return self._groups
+        return self._survey.groups
 
     def can_fold(self, group: range) -> bool:
         """Is the whole group behind us, seen, unpinned and not folded yet?"""
         if group.stop > self.edge:
             return False
-        if self._is_stuck.find(1, group.start, group.stop) >= 0:
+        if self._survey.stuck.find(1, group.start, group.stop) >= 0:
             return False
         if self._deltas and not all(self._may_leave(index) for index in group):
             return False
@@ -199,15 +188,10 @@ class Draft:
 
     def foldable_before(self, stop: int) -> list[range]:
         """The groups that end by `stop`, hold no user message and can be folded."""
-        user, stuck, forms = self._is_user, self._is_stuck, self.forms
+        forms, folded = self.forms, Form.FOLDED
         stop = min(stop, self.edge)
-        found = []
-        for group in self._groups:
-            start, end = group.start, group.stop
-            if end > stop:
-                break
-            if user.find(1, start, end) < 0 and stuck.find(1, start, end) < 0 and max(forms[start:end]) > Form.FOLDED:
-                found.append(group)
+        groups = self._survey.open
+        found = [group for group in groups if group.stop <= stop and max(forms[group.start : group.stop]) > folded]
         if self._deltas:
             found = [group for group in found if all(self._may_leave(index) for index in group)]
         return found
@@ -224,7 +208,7 @@ class Draft:
 
     def finish(self, reason: str, memory: Mapping[str, float] | None = None) -> Selection:
         """The selection. Items that only kept their form say so."""
-        if self._is_as_held and not self.is_changed:
+        if self._survey.is_as_held and not self.is_changed:
             # The common case, and it must not cost what the list is long.
             return Selection(Unchanged(self.candidates, self._held), "", memory or {}, is_carried=True)
         choices = tuple(
@@ -271,92 +255,9 @@ def _standing_choice(candidate: Candidate, form: Form) -> Choice:
     return Choice(candidate.id, form, _standing_reason(candidate, form))
 
 
-def last_exchange(candidates: Sequence[Candidate]) -> int:
-    """Index of the first item of the newest assistant turn; 0 when the model has not spoken."""
-    last = next((c.index for c in reversed(candidates) if c.kind == "assistant"), None)
-    if last is None:
-        return 0
-    while last > 0 and candidates[last - 1].group == candidates[last].group:
-        last -= 1
-    return last
-
-
-def group_ranges(candidates: Sequence[Candidate]) -> list[range]:
-    """Index ranges of the groups, in order."""
-    numbers = [candidate.group for candidate in candidates]
-    starts = [0, *[index for index, (a, b) in enumerate(pairwise(numbers), 1) if a != b]] if numbers else []
-    return [range(start, stop) for start, stop in pairwise((*starts, len(numbers)))]
-
-
-def _costs(candidates: Sequence[Candidate], forms: Sequence[Form]) -> list[int]:
-    costs = [candidate.costs[form] for candidate, form in zip(candidates, forms, strict=True)]
-    return costs if not costs or min(costs) >= 0 else [max(0, cost) for cost in costs]
-
-
-def _shows_lines(candidate: Candidate, form: Form) -> bool:
-    """Do the lines stand that a delta finds in this item? A delta keeps those that it is referred to for."""
-    return form is Form.FULL or (form is Form.EXCERPT and candidate.excerpt == "delta")
-
-
 def _standing_reason(candidate: Candidate, form: Form) -> str:
     if form is not Form.FULL:
         return "held"
     if candidate.is_pinned:
         return "pinned"
     return "" if candidate.is_seen else "new"
-
-
-def _held_forms(situation: Situation, at: Mapping[str, int]) -> tuple[list[Form], bool]:
-    """The previous forms, as far as the contract still allows them, and whether it allows them all."""
-    candidates = situation.candidates
-    forms = [Form.FULL] * len(candidates)
-    if not situation.held:
-        return forms, True
-    reduced = sorted([at[item] for item, form in situation.held.items() if item in at and form is not Form.FULL])
-    dropped = 0
-    for index in reduced:
-        candidate = candidates[index]
-        form = situation.held[candidate.id]
-        if not candidate.is_pinned and candidate.is_seen and candidate.costs[form] != NOT_OFFERED:
-            forms[index] = form
-        else:
-            dropped += 1
-    for index in reduced:
-        # What a delta refers to may be gone from the client's list: then the whole text must stand again.
-        if forms[index] is Form.EXCERPT and not all(
-            base in at and _shows_lines(candidates[at[base]], forms[at[base]]) for base in candidates[index].bases
-        ):
-            forms[index] = Form.FULL
-            dropped += 1
-    if _are_groups_whole(candidates, [index for index in reduced if forms[index] <= Form.FOLDED], forms):
-        return forms, not dropped
-    _mend_groups(candidates, forms)
-    return forms, False
-
-
-def _are_groups_whole(candidates: Sequence[Candidate], removed: Sequence[int], forms: Sequence[Form]) -> bool:
-    """Are those items whole groups, each in one form?"""
-    for place, index in enumerate(removed):
-        group, form = candidates[index].group, forms[index]
-        before = removed[place - 1] if place else -1
-        if before != index - 1:
-            if index and candidates[index - 1].group == group:
-                return False
-        elif forms[before] is not form and candidates[before].group == group:
-            return False
-        after = removed[place + 1] if place + 1 < len(removed) else -1
-        if after != index + 1 and index + 1 < len(candidates) and candidates[index + 1].group == group:
-            return False
-    return True
-
-
-def _mend_groups(candidates: Sequence[Candidate], forms: list[Form]) -> None:
-    """A group that gained a member after it was folded (a late result) must come back whole."""
-    for group in group_ranges(candidates):
-        removed = [index for index in group if forms[index] <= Form.FOLDED]
-        if removed and len(removed) < len(group):
-            for index in removed:
-                forms[index] = Form.FULL
-        elif len({forms[index] for index in removed}) > 1:
-            for index in removed:
-                forms[index] = Form.FOLDED if candidates[index].costs[Form.FOLDED] >= 0 else Form.ABSENT

@@ -94,6 +94,28 @@ class Pressure:
     figure: int = 0  # the billed or estimated figure that called for it
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """What one look over the candidates and their held forms gives, whatever is asked. See `policies.survey`.
+
+    `forms` are the held ones as far as the contract still allows them; `is_as_held`: it allows them all.
+    `open`: the groups with something to fold, without users, pins and what the model has not seen.
+    """
+
+    candidates: tuple[Candidate, ...]
+    held: Mapping[str, Form]
+    at: Mapping[str, int]  # index by id
+    groups: tuple[range, ...]
+    forms: tuple[Form, ...]
+    is_as_held: bool
+    costs: tuple[int, ...]  # in those forms
+    tokens: int  # their sum
+    stuck: bytes  # one byte an item: 1 where it may not leave by the contract, wherever it stands
+    open: tuple[range, ...]
+    edge: int  # index where the last exchange begins
+    held_end: int  # index behind the last item that is held
+
+
 @dataclass(frozen=True, slots=True)
 class Situation:
     """The whole question. `held` gives the forms of the previous window; an id not in it is new."""
@@ -110,6 +132,7 @@ class Situation:
     is_new_turn: bool = False  # the newest item is a user message
     query: str = ""
     memory: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    survey: Survey | None = field(default=None, compare=False, repr=False)  # spares a look over all of it
 
     @property
     def cached_end(self) -> int:

@@ -54,6 +54,7 @@ class Decision:
     folded: Folded | None = None  # of a new fold: what its record needs
     items: Items | None = None
     carried: int = 0  # so many slots are those of the branch's prior decision
+    under: Plan | None = None  # the plan that stood before it
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ class WindowBuilder:
             else 0,
         )
         decision = self._chosen(conversation, measured, plan, situation, before)
-        return replace(decision, items=items)
+        return replace(decision, items=items, under=plan)
 
     def _chosen(
         self,
@@ -192,13 +193,12 @@ class WindowBuilder:
         memory: Mapping[str, float],
         is_cold: bool,
     ) -> Standing:
+        known = before.items if before is not None and before.under is plan else None
         masks: Mapping[str, Held] = {}
         if plan.masks:
-            known = before.items.masks if before is not None and before.items is not None else {}
-            is_known = before is not None and before.plan is plan and len(known) == len(plan.masks)
-            masks = known if is_known else self._held_masks(measured, plan)
+            masks = known.masks if known is not None else self._held_masks(measured, plan)
         return Standing(
-            held=plan.held(),
+            held=known.survey.held if known is not None else plan.held(),
             seen=seen,
             memory=memory,
             is_cold=is_cold,

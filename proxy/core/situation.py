@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from operator import attrgetter
 
-from policies.model import NOT_OFFERED, Budget, Candidate, ExcerptKind, Form, Pressure, Prices, Situation
+from policies.model import NOT_OFFERED, Budget, Candidate, ExcerptKind, Form, Pressure, Prices, Situation, Survey
+from policies.survey import survey
 from proxy.core.listing import Listing
 
+_ID = attrgetter("id")
 MIN_STUB_GAIN = 1  # tokens; a stub that saves nothing is not offered
 
 
@@ -72,6 +75,7 @@ class Items:
     masks: Mapping[str, Held]
     stale: Collection[str]
     candidates: tuple[Candidate, ...]
+    survey: Survey
     pinned: Collection[str] = frozenset()
     importance: Mapping[str, float] = field(default_factory=dict)
 
@@ -85,25 +89,27 @@ def read_items(
     known: Items | None = None,
 ) -> Items:
     """The items of a list; those that are in `known` as they are now are taken from there."""
-    seen = tuple([fact.id in standing.seen for fact in facts])
+    seen = tuple(map(standing.seen.__contains__, map(_ID, facts)))
     candidates: list[Candidate] = []
     changed: Collection[int] = ()
     if known is not None and _goes_on(listing, facts, known):
         candidates = list(known.candidates)
         changed = _changed(facts, seen, standing, known)
     for index in (*changed, *range(len(candidates), len(facts))):
-        made = _candidate(listing, facts[index], index, standing, never_mask, is_seen=seen[index])
+        one = _candidate(listing, facts[index], index, standing, never_mask, is_seen=seen[index])
         if index < len(candidates):
-            candidates[index] = made
+            candidates[index] = one
         else:
-            candidates.append(made)
+            candidates.append(one)
+    made = tuple(candidates)
     return Items(
         listing,
         facts,
         seen,
         standing.masks,
         standing.stale,
-        tuple(candidates),
+        made,
+        survey(made, standing.held, known.survey if known is not None else None),
         standing.pinned,
         dict(standing.importance),
     )
@@ -133,6 +139,7 @@ def build(
         is_new_turn=bool(kinds) and kinds[-1] == "user",
         query=standing.query,
         memory=standing.memory,
+        survey=items.survey,
     )
 
 
