@@ -7,6 +7,7 @@ from hashlib import blake2b
 from policies.model import Form
 from proxy.core.grouping import groups
 from proxy.core.identity import steps_of
+from proxy.core.listing import absent
 from proxy.core.records import Batch, BodyRow, FoldRow, ItemRow, SummaryRow, WindowRow
 from proxy.core.window import Fold, encode_plan, plan_id
 from proxy.folding import Folded, Part
@@ -38,7 +39,8 @@ def accept(turn: Turn, row: WindowRow) -> Batch:
     live.state.carried = row.first_change if row.first_change >= 0 else len(turn.base.entries)
     live.served = Served(row.id, depth_after(turn.base, row), turn.rendered.entries)
     kept = {entry.item for entry in turn.rendered.entries}.union(plan.fold.covers if plan.fold is not None else ())
-    live.state.absent = tuple(item for item in turn.measured.ids if item not in kept)
+    ids = turn.measured.ids
+    live.state.absent = tuple([ids[index] for index in absent(ids, kept)])
     return batch
 
 

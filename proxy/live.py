@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter, is_
 
 import msgspec
 import structlog
@@ -25,6 +26,7 @@ from proxy.wire.base import WireFormat
 
 log = structlog.get_logger()
 
+_ITEM = attrgetter("item")
 _SETTLED = frozenset({"continue", "retry", "twin"})
 """Verdicts that memory alone can be sure of, as a rule; for any other the store may know a better branch."""
 
@@ -87,14 +89,16 @@ class Live:
     hidden: dict[str, bytes] = field(default_factory=dict)  # the items that the client did not see
     numbered: Numbered | None = None  # the last request's list with its items' ids
     prior: Prior | None = None  # what the last request left to spare the next one work; may be gone at any time
+    _seen: tuple[tuple[object, ...], frozenset[str]] = ((), frozenset())  # with what it was made from
 
     @property
-    def seen(self) -> set[str]:
+    def seen(self) -> frozenset[str]:
         """Ids of items that the model has had in full in a successful request."""
-        seen = {entry.item for entry in self.served.entries}
-        if self.plan.fold is not None:
-            seen.update(self.plan.fold.covers)
-        seen.update(self.state.absent)
+        entries, fold, absent = self.served.entries, self.plan.fold, self.state.absent
+        made_from, seen = self._seen
+        if not made_from or not all(map(is_, made_from, (entries, fold, absent))):
+            seen = frozenset(map(_ITEM, entries)).union(fold.covers if fold is not None else (), absent)
+            self._seen = (entries, fold, absent), seen
         return seen
 
     def restored(

@@ -9,7 +9,7 @@ from policies.model import NOT_OFFERED
 from proxy.core import forms
 from proxy.core.expanding import source_of
 from proxy.core.grouping import CallSite
-from proxy.core.listing import Listing, Listings
+from proxy.core.listing import Listing, Listings, absent
 from proxy.core.model import Conversation, Element
 from proxy.core.offers import Listed, MakeMaker, Maker, Note, Offer
 from proxy.core.receipts import prepare
@@ -64,7 +64,8 @@ class Measured:
         return Measured(self.conversation, tuple(ids), facts, sum([fact.tokens for fact in facts]), listing, self.stale)
 
     def new_tokens(self, known: Collection[str]) -> int:
-        return sum([fact.tokens for fact in self.facts if fact.id not in known])
+        """Tokens of the items that are not in `known`."""
+        return sum([self.facts[index].tokens for index in absent(self.ids, known)])
 
 
 class Measurer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from hashlib import blake2b, sha256
+from hashlib import blake2b
 from typing import Any
 
 from proxy.core.identity import Step, encode_step
@@ -144,7 +144,7 @@ def window_row(
         suffix=suffix.hash,
         gap=gap,
         gaps=frame.gaps if len(distinct) > 1 else (),
-        out_hash=rendered.out_hash or sha256(rendered.body).hexdigest(),
+        out_hash=rendered.out_hash,
         out_bytes=len(rendered.body),
         policy=policy,
         reason=reason,

@@ -173,7 +173,8 @@ def _known_tokens(turn: Turn) -> int:
     known = {entry.item for entry in (turn.before or turn.base).entries}
     if turn.live.plan.fold is not None:
         known.update(turn.live.plan.fold.covers)
-    return sum(fact.tokens for fact in turn.own.measured.facts if fact.id in known)
+    measured = turn.own.measured
+    return measured.tokens - measured.new_tokens(known)
 
 
 def _estimated(turn: Turn, reply: Reply, is_ok: bool) -> Usage:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 
+from policies.model import Form
 from proxy.core.identity import item_ids
 from proxy.core.links import link_type
 from proxy.core.receipts import Key, new_keys
@@ -21,6 +23,7 @@ from proxy.recording import (
 )
 from proxy.turn import Turn
 
+_HASH = attrgetter("hash")
 TOOL_OFFERED = "the tool that expands is offered from here on"
 
 
@@ -83,7 +86,7 @@ def _path_ids(turn: Turn) -> tuple[str, ...]:
     """Ids of the branch's path with this request: those of its items, unless the path leaves some out or has more."""
     head, path = turn.own.conversation.elements[: turn.own.conversation.head], turn.placement.path
     listing = turn.own.measured.listing
-    if not turn.placement.inherited and [step.hash for step in path.steps] == [s.hash for s in listing.path.steps]:
+    if not turn.placement.inherited and [*map(_HASH, path.steps)] == [*map(_HASH, listing.path.steps)]:
         return turn.own.measured.ids
     return tuple(item_ids(turn.placement.conversation, [*head, *path.steps]))
 
@@ -156,6 +159,6 @@ def window_rows(turn: Turn, policy: str) -> tuple[WindowRow, Batch]:
 def _spellings(turn: Turn, row: WindowRow) -> tuple[BodyRow, ...]:
     """Bytes of known items that went out spelt anew: a client repeats the model's words in JSON of its own."""
     served = {entry.body for entry in turn.base.entries} if row.base else set()
-    raws = {element.body_hash: element.raw for element in turn.conversation.elements}
-    wanted = dict.fromkeys(entry.body for entry in row.tail if entry.body in raws and entry.body not in served)
-    return tuple(BodyRow(body, raws[body]) for body in wanted)
+    pieces = zip(row.tail, turn.rendered.pieces[row.keep :], strict=True)
+    raws = {entry.body: piece.raw for entry, piece in pieces if entry.form == Form.FULL and entry.body not in served}
+    return tuple([BodyRow(body, raw) for body, raw in raws.items()])

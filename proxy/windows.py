@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b, sha256
+from hashlib import blake2b
 
 from policies.contract import Policy, check
 from policies.model import Budget, Choice, Form, Pressure, Prices, Selection, Situation
+from proxy.core.hashing import Hashed, sha256
 from proxy.core.listing import Listing
 from proxy.core.model import Conversation, Element, Frame
 from proxy.core.offers import KeepRenderer, MakeMaker
@@ -67,7 +68,12 @@ class Rendered:
     bodies: tuple[BodyRow, ...]  # texts of our own making; the client's are stored with their items
     is_rewritten: bool
     pieces: tuple[Piece, ...] = ()
-    out_hash: str = ""  # SHA-256 of the body
+    hashed: Hashed | None = None
+
+    @property
+    def out_hash(self) -> str:
+        """SHA-256 of the body."""
+        return self.hashed.hexdigest if self.hashed is not None else sha256(self.body, 0).hexdigest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -375,7 +381,8 @@ class WindowBuilder:
         frame = fmt.frame(conversation, pieces, edits)
         body = fmt.encode(conversation, pieces, edits, frame)
         is_rewritten = bool(own or conversation.hidden or edits.tool) or len(pieces) != len(elements)
-        return Rendered(body, frame, tuple(entries), tuple(own), is_rewritten, tuple(pieces), sha256(body).hexdigest())
+        hashed = sha256(body, len(body) - len(frame.suffix), last.hashed if last is not None else None)
+        return Rendered(body, frame, tuple(entries), tuple(own), is_rewritten, tuple(pieces), hashed)
 
 
 def _carried(before: Decision, measured: Measured) -> int:

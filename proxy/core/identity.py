@@ -13,6 +13,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain as concat
 from itertools import pairwise
+from operator import attrgetter
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -26,6 +27,7 @@ NODES_KEPT = 256  # hashes of beginnings that a longer path takes over; more tha
 _BESIDE = 3  # so far from a call its text can stand, with reasoning between
 STEM_TEXT = 120  # characters of a head that tell one instruction from another
 
+_HASH = attrgetter("hash")
 _QUOTED_ID = re.compile(r"\b(?:call|toolu)[_-]?[A-Za-z0-9]{8,64}")
 _ID_PREFIX = re.compile(r"^(?:chatcmpl)?(?:functioncall|functions?|call|toolu|tool|fc)", re.IGNORECASE)
 _DIGITS = re.compile(r"[0-9]+")
@@ -358,8 +360,8 @@ def item_ids(
     """Ids of a list's items, in order. `before` is what stands ahead of them and is numbered already."""
     listed = tuple(elements)
     counts: dict[bytes, int] = {}
-    wanted = {element.hash for element in listed}
-    for known in [element.hash for element in before if element.hash in wanted]:
+    wanted = frozenset(map(_HASH, listed))
+    for known in filter(wanted.__contains__, map(_HASH, before)):
         counts[known] = counts.get(known, 0) + 1
     ids = []
     for element in listed:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
+from operator import attrgetter
 
 from proxy.core.identity import (
     Path,
@@ -31,6 +33,7 @@ LINE = 16  # shorter lines are no evidence
 LINE_KEPT = 80  # characters of a line that count
 STORED_LINES = 6  # of one text
 
+_RECEIPT = attrgetter("receipt")
 _MARKUP = re.compile(r"^(?:\s*<[^<>]{1,80}>)*|(?:</[^<>]{1,40}>\s*)*$")
 _SPEAKER = re.compile(r"^[\[<(*]{0,2}[A-Za-z][A-Za-z ]{0,15}[\]>)*]{0,2}:[*]{0,2}\s+")
 
@@ -41,12 +44,14 @@ def keys(probe: Probe) -> tuple[Key, ...]:
     hints = probe.hints
     if hints.behind:
         found["response", hash_response(hints.behind)] = None
-    for key in _call_keys(probe.path.steps, newest=CALLS):
+    for key in _call_keys(probe.path.steps, newest=CALLS) if probe.path.has_calls else ():
         found[key] = None
     for key in _node_keys(probe.path):
         found[key] = None
-    texts = [step.receipt for step in probe.path.steps if step.receipt]
-    for text in (*texts[:4], *texts[-TEXTS:]):
+    steps = probe.path.steps
+    first = islice(filter(None, map(_RECEIPT, steps)), 4)
+    last = [*islice(filter(None, map(_RECEIPT, reversed(steps))), TEXTS)]
+    for text in (*first, *reversed(last)):
         found["text", text] = None
     for key in _quotation_keys(probe.excerpts):
         found[key] = None
@@ -61,7 +66,7 @@ def new_keys(path: Path, start: int, scope: str = "") -> tuple[Key, ...]:
     steps = path.steps[start:]
     found: dict[Key, None] = {}
     before = path.steps[start - 1].chain[-16:] if start else b""
-    for key in _call_keys(steps, newest=4 * CALLS, before=before):
+    for key in _call_keys(steps, newest=4 * CALLS, before=before) if path.has_calls else ():
         found[key] = None
     for step in steps:
         if step.response:

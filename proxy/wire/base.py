@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Protocol
 
 from proxy.core.model import Conversation, Element, Frame, Reply
@@ -15,6 +16,10 @@ class Piece:
 
     raw: bytes
     source: int | None
+
+
+RAW, SOURCE = attrgetter("raw"), attrgetter("source")
+"""For going over many pieces."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from proxy.core.failures import looks_failed
 from proxy.core.model import Atom, Call, Conversation, Element, Frame
 from proxy.errors import NotUnderstoodError
 from proxy.wire import jsonbytes
-from proxy.wire.base import NOWHERE, ExpandReader, FrameEdits, Piece, ReplyReader, StreamPlace
+from proxy.wire.base import NOWHERE, RAW, SOURCE, ExpandReader, FrameEdits, Piece, ReplyReader, StreamPlace
 from proxy.wire.chat_reader import ChatBodyReader, ChatStreamReader
 from proxy.wire.content import Content, TextSlot, read_content, render_texts, texts_of
 from proxy.wire.elements import (
@@ -78,12 +78,12 @@ class ChatFormat:
     ) -> bytes:
         """The outgoing body; see `WireFormat.encode`."""
         frame = frame or self.frame(conversation, pieces, edits)
-        return join(frame, [piece.raw for piece in pieces], frame.gaps)
+        return join(frame, [*map(RAW, pieces)], frame.gaps)
 
     def frame(self, conversation: Conversation, pieces: Sequence[Piece], edits: FrameEdits) -> Frame:
         """The frame that `encode` joins the pieces into."""
         frame = edit_frame(conversation.frame, edits, limit_keys=_LIMIT_KEYS)
-        gaps = outgoing_gaps(frame, len(conversation.elements), [piece.source for piece in pieces])
+        gaps = outgoing_gaps(frame, len(conversation.elements), [*map(SOURCE, pieces)])
         return Frame(frame.prefix, gaps, frame.suffix)
 
     def render(self, element: Element, texts: Sequence[str | None]) -> bytes:

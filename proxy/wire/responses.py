@@ -9,7 +9,7 @@ from typing import Any
 from proxy.core.canonical import printable
 from proxy.core.model import Conversation, Element, Frame, Hints
 from proxy.wire import jsonbytes
-from proxy.wire.base import NOWHERE, ExpandReader, FrameEdits, Piece, ReplyReader, StreamPlace
+from proxy.wire.base import NOWHERE, RAW, SOURCE, ExpandReader, FrameEdits, Piece, ReplyReader, StreamPlace
 from proxy.wire.content import render_texts
 from proxy.wire.elements import count_head
 from proxy.wire.errors import api_error
@@ -76,7 +76,7 @@ class ResponsesFormat:
     ) -> bytes:
         """The outgoing body; see `WireFormat.encode`."""
         frame = frame or self.frame(conversation, pieces, edits)
-        raws = [piece.raw for piece in pieces]
+        raws = [*map(RAW, pieces)]
         if _is_string_input(conversation) and not _is_unchanged(conversation, pieces):
             raws = [as_item(raw) for raw in raws]
         return join(frame, raws, frame.gaps)
@@ -90,7 +90,7 @@ class ResponsesFormat:
         frame = edit_frame(frame, edits, limit_keys=_LIMIT_KEYS)
         if is_string and _is_unchanged(conversation, pieces):
             return Frame(frame.prefix[:-1], (), frame.suffix[1:])
-        gaps = outgoing_gaps(frame, len(conversation.elements), [piece.source for piece in pieces])
+        gaps = outgoing_gaps(frame, len(conversation.elements), [*map(SOURCE, pieces)])
         return Frame(frame.prefix, gaps, frame.suffix)
 
     def render(self, element: Element, texts: Sequence[str | None]) -> bytes:

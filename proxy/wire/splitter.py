@@ -11,11 +11,13 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
 from proxy.core.model import Element, Frame
 from proxy.errors import NotUnderstoodError
 from proxy.wire import jsonbytes
 
+_ELEMENT = attrgetter("element")
 CACHE_BYTES = 64 * 1024 * 1024
 _MAX_FOLLOWERS = 4
 _MAX_PREFIXES = 32
@@ -57,17 +59,20 @@ class _Prefix:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Region:
-    """A body up to the end of its last element. A body that begins with the same bytes has the same elements."""
+    """A body whose list's last element ends at `end`. One that begins with the same bytes has the same elements."""
 
-    data: bytes
+    body: bytes
+    end: int
     prefix: _Prefix
     known: tuple[_Known, ...]
     gaps: tuple[bytes, ...]  # before each element
 
     def opens(self, body: bytes) -> bool:
         """Does the body begin so? Its end tells most others apart."""
-        end = self.data[-_REGION_END:]
-        return body.startswith(end, len(self.data) - len(end)) and body.startswith(self.data)
+        last = max(0, self.end - _REGION_END)
+        if not body.startswith(self.body[last : self.end], last):
+            return False
+        return body.startswith(memoryview(self.body)[: self.end])  # it takes any buffer
 
 
 class ElementCache:
@@ -145,7 +150,7 @@ class Splitter:
             return True
         if len(body) > _QUICK_SIZE:
             return False
-        return any(len(body) - len(region.data) <= _QUICK_NEW and region.opens(body) for region in self._regions)
+        return any(len(body) - region.end <= _QUICK_NEW and region.opens(body) for region in self._regions)
 
     def split(self, body: bytes) -> Split:
         """Raises `NotUnderstoodError` when the body or one of its elements cannot be read."""
@@ -163,7 +168,7 @@ class Splitter:
         self._remember(body, prefix, known, gaps, suffix_start)
         lead, trail = (gaps[0], gaps[-1]) if known else (body[start:pos], b"")
         frame = Frame(prefix.bytes + lead, tuple(gaps[1:-1]), trail + body[suffix_start:])
-        return Split(tuple([k.element for k in known]), frame, prefix.bytes + body[suffix_start:])
+        return Split(tuple(map(_ELEMENT, known)), frame, prefix.bytes + body[suffix_start:])
 
     def _find_prefix(self, body: bytes) -> _Prefix:
         prefixes = self._prefixes
@@ -190,7 +195,7 @@ class Splitter:
             gaps = [body[len(prefix.bytes) : pos]]
             candidates = prefix.first
         else:
-            found, end = list(region.known), len(region.data)
+            found, end = list(region.known), region.end
             pos = _next_value(body, end)
             gaps = [*region.gaps, body[end:pos]]
             candidates = found[-1].followers
@@ -210,11 +215,11 @@ class Splitter:
             return
         end = suffix_start - len(gaps[-1])
         old = next((region for region in self._regions if region.prefix is prefix and region.opens(body)), None)
-        if old is not None and len(old.data) == end and self._regions[0] is old:
+        if old is not None and old.end == end and self._regions[0] is old:
             return
         kept = [region for region in self._regions if region is not old][: _MAX_REGIONS - 1]
-        regions = [_Region(body[:end], prefix, tuple(known), tuple(gaps[:-1])), *kept]
-        while len(regions) > 1 and sum([len(region.data) for region in regions]) > REGION_BYTES:
+        regions = [_Region(body, end, prefix, tuple(known), tuple(gaps[:-1])), *kept]
+        while len(regions) > 1 and sum([len(region.body) for region in regions]) > REGION_BYTES:
             regions.pop()
         self._regions = tuple(regions)
 
@@ -276,11 +281,13 @@ def outgoing_gaps(frame: Frame, count: int, sources: Sequence[int | None]) -> tu
     """
     if list(sources) == list(range(count)):
         return frame.gaps
-    gaps: list[bytes] = []
-    for previous, source in pairwise(sources):
-        is_neighbour = previous is not None and source == previous + 1 and source < count
-        gaps.append(frame.gaps[previous] if is_neighbour and previous is not None else b",")
-    return tuple(gaps)
+    known = frame.gaps
+    return tuple(
+        [
+            known[before] if before is not None and source == before + 1 and source < count else b","
+            for before, source in pairwise(sources)
+        ]
+    )
 
 
 def join(frame: Frame, raws: Sequence[bytes], gaps: Sequence[bytes]) -> bytes:
