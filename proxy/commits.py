@@ -26,10 +26,13 @@ class Commits:
         self._pending: list[asyncio.Future[None]] = []
         self.unwritten: tuple[ExchangeRow, ...] = ()
 
-    def submit(self, batch: Batch, live: Live | None = None) -> None:
-        """Hand rows to the store. What it does not take is remembered: later rows must not build on them."""
+    def submit(self, batch: Batch, live: Live | None = None, *, may_wait: bool = False) -> None:
+        """Hand rows to the store. What it does not take is remembered: later rows must not build on them.
+
+        `may_wait`: more is to come soon, or `wait` is called before anybody is told of these.
+        """
         try:
-            future = self._store.submit(batch)
+            future = self._store.submit(batch, may_wait=may_wait)
         except StoreError as error:
             future = asyncio.get_running_loop().create_future()
             future.set_exception(error)
@@ -46,6 +49,7 @@ class Commits:
         pending, self._pending = self._pending, []
         if not pending:
             return
+        self._store.hurry()
         done, late = await asyncio.wait(pending, timeout=COMMIT_S)
         if late:
             log.warning("store_slow", exchange=self._exchange, waited_s=COMMIT_S)

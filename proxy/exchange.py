@@ -214,8 +214,8 @@ class _Exchange:
         row = arrival(self.id, self.request, self.fmt, self.conversation, self.turn)
         return replace(row, request_bytes=len(self.body), note=self.note)
 
-    def _submit(self, batch: Batch) -> None:
-        self.commits.submit(batch, self.turn.live if self.turn is not None else None)
+    def _submit(self, batch: Batch, *, may_wait: bool = False) -> None:
+        self.commits.submit(batch, self.turn.live if self.turn is not None else None, may_wait=may_wait)
 
     # -- upstream ------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class _Exchange:
                 self.window_row, batch = window_rows(self.turn, self.services.turns.policy_name)
                 rows = merge(rows, batch)
         if rows != Batch():
-            self._submit(rows)
+            self._submit(rows, may_wait=True)
         return self.turn.rendered.body if self.turn is not None else self.body
 
     async def _send(self, body: bytes) -> Opening:

@@ -39,8 +39,15 @@ class Store(Protocol):
         """Write what is queued, then close. Idempotent."""
         ...
 
-    def submit(self, batch: Batch) -> asyncio.Future[None]:
-        """Queue a batch at once, in order; the future is done when it is on disk, or holds a StoreError."""
+    def submit(self, batch: Batch, *, may_wait: bool = False) -> asyncio.Future[None]:
+        """Queue a batch at once, in order; the future is done when it is on disk, or holds a StoreError.
+
+        `may_wait`: a moment, for another one or for `hurry`, so that both take one commit.
+        """
+        ...
+
+    def hurry(self) -> None:
+        """Somebody waits for what was submitted."""
         ...
 
     @property

@@ -39,7 +39,10 @@ class NullStore:
 
     async def aclose(self) -> None: ...
 
-    def submit(self, batch: Batch) -> asyncio.Future[None]:
+    def hurry(self) -> None:
+        pass
+
+    def submit(self, batch: Batch, *, may_wait: bool = False) -> asyncio.Future[None]:
         self._on_batch(batch)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         future.set_result(None)

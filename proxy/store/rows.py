@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from hashlib import blake2b
 from operator import attrgetter
@@ -134,9 +134,21 @@ _KNOWN = "SELECT id FROM messages WHERE conversation = ? AND id IN (?*)"
 _KNOWN_BODIES = "SELECT hash, redacted FROM bodies WHERE hash IN (?*)"
 
 
-def write_batch(connection: Database, batch: Batch, secret: bytes = b"") -> None:
-    """Insert everything that is new. Exchanges and branches first: they say whose a conversation is."""
+def write_batches(connection: Database, batches: Iterable[Batch], secret: bytes = b"") -> None:
+    """Insert everything that is new of several batches, in order. Each chain that they add to is signed once."""
     sealer = Sealer(connection, secret)
+    for batch in batches:
+        _write(connection, sealer, batch)
+    sealer.finish()
+
+
+def write_batch(connection: Database, batch: Batch, secret: bytes = b"") -> None:
+    """The same for one."""
+    write_batches(connection, (batch,), secret)
+
+
+def _write(connection: Database, sealer: Sealer, batch: Batch) -> None:
+    """Exchanges and branches first: they say whose a conversation is."""
     sealer.knows(map(_exchange_chain, batch.exchanges), map(_branch_chain, batch.branches))
     _write_redactions(sealer, batch, write_bodies(connection, batch.bodies))
     for exchange in batch.exchanges:
@@ -165,7 +177,6 @@ def write_batch(connection: Database, batch: Batch, secret: bytes = b"") -> None
     _many(connection, _CLIENT_KEY, batch.client_keys, _client_key_values)
     for outcome in batch.outcomes:
         _OUTCOME.write(sealer, outcome, sealer.chain_of_exchange(outcome.exchange))
-    sealer.finish()
 
 
 def write_gap(

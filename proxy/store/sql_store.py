@@ -62,9 +62,12 @@ class SqlStore:
             await asyncio.to_thread(pool.close)
         await asyncio.to_thread(self._writer.stop)
 
-    def submit(self, batch: Batch) -> asyncio.Future[None]:
+    def submit(self, batch: Batch, *, may_wait: bool = False) -> asyncio.Future[None]:
         self._on_batch(batch)
-        return self._writer.put(batch)
+        return self._writer.put(batch, may_wait=may_wait)
+
+    def hurry(self) -> None:
+        self._writer.hurry()
 
     @property
     def is_degraded(self) -> bool:

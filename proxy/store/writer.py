@@ -19,9 +19,11 @@ from proxy.core.records import Batch
 from proxy.errors import StoreError
 from proxy.store.codec import batch_bytes
 from proxy.store.database import Database
-from proxy.store.rows import cleaned, write_batch, write_gap
+from proxy.store.rows import cleaned, write_batches, write_gap
 
 _IDLE_S = 1.0
+HOLD_S = 0.01
+"""So long a batch may wait for another one: the request's rows for the reply's, where that comes at once."""
 
 log = structlog.get_logger(__name__)
 
@@ -61,6 +63,7 @@ class Writer:
         self._changed = threading.Condition()
         self._queue: list[Job] = []
         self._queued_bytes = 0  # what is waiting and what is being written
+        self._is_due = False  # what is queued is to be written now
         self._searchers: list[asyncio.Future[None]] = []
         self._is_open = False
         self._gap: Gap | None = None
@@ -115,9 +118,10 @@ class Writer:
             self._thread.join()
             self._thread = None
 
-    def put(self, batch: Batch) -> asyncio.Future[None]:
+    def put(self, batch: Batch, *, may_wait: bool = False) -> asyncio.Future[None]:
         """Queue a batch; over the bound it is refused at once, but a lone batch of any size is taken."""
-        future = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
         size = batch_bytes(batch)
         with self._changed:
             if not self._is_open:
@@ -129,8 +133,19 @@ class Writer:
             else:
                 self._queued_bytes += size
                 self._queue.append(Job(batch, size, future))
-                self._changed.notify()
+                if not may_wait:
+                    self._is_due = True
+                    self._changed.notify()
+                elif len(self._queue) == 1:
+                    loop.call_later(HOLD_S, self.hurry)
         return future
+
+    def hurry(self) -> None:
+        """Write what is queued now."""
+        with self._changed:
+            if self._queue and not self._is_due:
+                self._is_due = True
+                self._changed.notify()
 
     def catch_up(self) -> asyncio.Future[None]:
         """Done when the index holds all that is written; a StoreError when it cannot be brought there."""
@@ -160,20 +175,24 @@ class Writer:
     def _take(self) -> tuple[Sequence[Job], Sequence[asyncio.Future[None]]] | None:
         """All that is queued; nothing after an idle while with something to tidy; None at the end."""
         with self._changed:
-            while not self._queue and not self._searchers:
+            while not (self._queue and (self._is_due or not self._is_open)) and not self._searchers:
                 if not self._is_open:
                     return None
                 has_work = self._gap is not None or self._has_chores()
                 if not self._changed.wait(_IDLE_S if has_work else None) and has_work:
                     return (), ()
-            jobs, self._queue = self._queue, []
             searchers, self._searchers = self._searchers, []
-            return jobs, searchers
+            return self._taken(), searchers
 
     def _waiting(self) -> Sequence[Job]:
         """What has come meanwhile."""
         with self._changed:
-            jobs, self._queue = self._queue, []
+            return self._taken()
+
+    def _taken(self) -> list[Job]:
+        """The queue, which is empty then. Call it with the lock held."""
+        jobs, self._queue = self._queue, []
+        self._is_due = False
         return jobs
 
     def _write(self, jobs: Sequence[Job]) -> None:
@@ -241,8 +260,7 @@ class Writer:
 
 
 def _write_rows(batches: Sequence[Batch], gap: Gap | None, secret: bytes, connection: Database) -> None:
-    for batch in batches:
-        write_batch(connection, batch, secret)
+    write_batches(connection, batches, secret)
     if gap is not None:
         write_gap(connection, gap.started_at, _now(), gap.batches, gap.reason, secret)
 

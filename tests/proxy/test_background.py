@@ -27,7 +27,7 @@ class Kept(NullStore):
         super().__init__()
         self.batches: list[Batch] = []
 
-    def submit(self, batch: Batch) -> Any:
+    def submit(self, batch: Batch, *, may_wait: bool = False) -> Any:
         self.batches.append(batch)
         return super().submit(batch)
 

@@ -22,7 +22,7 @@ class Deferred(NullStore):
         super().__init__()
         self.answer = answer
 
-    def submit(self, batch: Batch) -> asyncio.Future[None]:
+    def submit(self, batch: Batch, *, may_wait: bool = False) -> asyncio.Future[None]:
         if isinstance(self.answer, StoreError):
             raise self.answer
         return self.answer
@@ -33,6 +33,21 @@ async def test_rows_that_are_written_leave_nothing_behind() -> None:
     written.submit(Batch(exchanges=(ROW,)))
     await written.wait()
     assert written.unwritten == ()
+
+
+async def test_who_waits_does_not_wait_for_more_to_come() -> None:
+    class Held(NullStore):
+        def submit(self, batch: Batch, *, may_wait: bool = False) -> asyncio.Future[None]:
+            assert may_wait
+            self.future = super().submit(Batch()).get_loop().create_future()
+            return self.future
+
+        def hurry(self) -> None:
+            self.future.set_result(None)
+
+    held = Commits(Held(), "e1")
+    held.submit(Batch(exchanges=(ROW,)), may_wait=True)
+    await held.wait()
 
 
 async def test_a_store_that_refuses_at_once_or_later_leaves_the_exchange_to_be_told_again() -> None:

@@ -24,7 +24,7 @@ class FlakyStore:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def submit(self, batch: Batch) -> asyncio.Future[None]:
+    def submit(self, batch: Batch, *, may_wait: bool = False) -> asyncio.Future[None]:
         if self.raises:
             self.lost.append(batch)
             raise StoreError("the store is closed")

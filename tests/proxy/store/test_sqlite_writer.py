@@ -94,6 +94,28 @@ async def test_all_that_waits_is_one_transaction(bench: Bench) -> None:
     assert bench.ids() == [f"{number}" for number in range(50)]
 
 
+async def test_what_may_wait_goes_with_the_next_batch(bench: Bench) -> None:
+    held = bench.writer.put(Batch(items=make_items("0")), may_wait=True)
+    await asyncio.gather(held, bench.writer.put(Batch(items=make_items("1"))))
+    assert bench.statements.count("COMMIT") == 1
+    assert bench.ids() == ["0", "1"]
+
+
+async def test_what_may_wait_is_written_when_somebody_waits_or_soon(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bench.writer.put(Batch(items=make_items("0")), may_wait=True)  # nothing else comes
+    assert bench.ids() == ["0"]
+    monkeypatch.setattr(writer, "HOLD_S", 3600.0)
+    held = bench.writer.put(Batch(items=make_items("1")), may_wait=True)
+    bench.writer.hurry()
+    await held
+    assert bench.ids() == ["0", "1"]
+    last = bench.writer.put(Batch(items=make_items("2")), may_wait=True)
+    await asyncio.to_thread(bench.writer.stop)
+    await last
+
+
 async def test_the_future_is_done_after_the_commit_and_not_before(bench: Bench) -> None:
     seen: list[int] = []
     future = bench.writer.put(Batch(items=make_items("1")))
