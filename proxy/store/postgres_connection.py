@@ -30,6 +30,10 @@ _AGAIN = (*_IN_THE_WAY, "23505")
 _FULL = ("53100", "53200", "53300")
 
 
+# `?prepare=no` in the URL: a pooler that gives each transaction another connection may know no prepared statements.
+_UNPREPARED = re.compile(r"([?&])prepare=no(&|$)")
+
+
 class OutOfTimeError(psycopg.OperationalError):
     """No answer within the time allowed. The connection is of no more use."""
 
@@ -153,6 +157,8 @@ def connect(url: str, *, patience_s: float = 10.0) -> PostgresDatabase:
         connection = _Connection.connect(
             _for_libpq(url), autocommit=True, connect_timeout=CONNECT_S, application_name="undercliff"
         )
+        if _UNPREPARED.search(url):
+            connection.prepare_threshold = None
     except UnicodeError as error:
         raise psycopg.OperationalError(str(error)) from error
     adapters = connection.adapters
@@ -244,5 +250,6 @@ def _password(url: str) -> str:
 
 
 def _for_libpq(url: str) -> str:
-    """What libpq takes: SQLAlchemy's `postgresql+psycopg://` is the same database."""
+    """What libpq takes: SQLAlchemy's `postgresql+psycopg://` is the same database; `prepare` is our own option."""
+    url = _UNPREPARED.sub(lambda found: found[1] if found[2] else "", url)
     return re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql://", url, flags=re.IGNORECASE)

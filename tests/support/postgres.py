@@ -44,7 +44,7 @@ def binaries() -> Path | None:
     return found[-1].parent if found else Path(on_path).parent if on_path else None
 
 
-def _user() -> dict[str, Any]:
+def as_user() -> dict[str, Any]:
     """As whom the server runs: it refuses root."""
     if os.geteuid() != 0:
         return {}
@@ -65,7 +65,7 @@ class PostgresServer:
     options: tuple[str, ...] = ()
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
-    _as: dict[str, Any] = field(default_factory=_user)
+    _as: dict[str, Any] = field(default_factory=as_user)
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://undercliff@127.0.0.1:{self.port}/{database}"

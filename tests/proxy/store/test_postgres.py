@@ -428,6 +428,28 @@ async def test_the_big_tables_are_partitioned_by_hash(url: str) -> None:
     assert {"bodies", "working", "keys", "windows", "paths"} <= found.keys()
 
 
+async def test_plain_tables_where_there_are_no_hash_partitions(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = postgres_schema._create
+    monkeypatch.setattr(postgres_schema, "_create", lambda name, is_partitioned: make(name, False))
+    store = PostgresStore(url)
+    await store.open()
+    await store.submit(small_batch(1))
+    assert len(await ids(store)) == 5
+    database = connect(url)
+    assert database.execute("SELECT count(*) FROM pg_partitioned_table").fetchone()[0] == 0
+    database.close()
+    await store.aclose()
+
+
+def test_an_option_for_poolers_is_ours_and_not_the_database_s(url: str) -> None:
+    for end, is_prepared in (("", True), ("?prepare=no", False), ("?prepare=no&connect_timeout=5", False)):
+        database = connect(url + end)
+        for _ in range(9):
+            database.execute("SELECT 1")
+        assert bool(database.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()[0]) is is_prepared
+        database.close()
+
+
 # -- searching, reading, naming --------------------------------------------------------------------
 async def test_a_long_text_is_found_by_words_far_apart(url: str) -> None:
     store = PostgresStore(url)
