@@ -8,13 +8,12 @@ import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import httpx
+import certifi
 import yarl
-from httpx_aiohttp import AiohttpTransport
-from httpx_aiohttp.transport import AiohttpResponseStream
 
 from proxy.core.headers import RawHeaders
 from proxy.errors import UpstreamError
@@ -65,74 +64,39 @@ def _text(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-class EngineTransport(AiohttpTransport):
-    """httpx's transport interface over aiohttp's engine.
+def _session(options: UpstreamOptions) -> aiohttp.ClientSession:
+    """The engine, set so that it sends what it is given and nothing else."""
+    context: ssl.SSLContext | bool = ssl.create_default_context(cafile=certifi.where()) if options.verify_tls else False
+    connector = aiohttp.TCPConnector(
+        limit=options.max_connections,
+        keepalive_timeout=options.keepalive_s,
+        ssl=context,
+        enable_cleanup_closed=False,
+    )
+    session = aiohttp.ClientSession(
+        connector=connector,
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=_NO_AUTO_HEADERS,
+        # Not trust_env: it would also send what a .netrc holds for the host, in place of the client's key.
+        trust_env=False,
+        read_bufsize=2 * _READ_SIZE,
+        max_line_size=_MAX_FIELD_BYTES,
+        max_field_size=_MAX_FIELD_BYTES,
+        max_headers=_MAX_FIELDS,
+        timeout=aiohttp.ClientTimeout(
+            total=None, sock_connect=options.connect_timeout_s, sock_read=options.read_timeout_s
+        ),
+    )
+    # aiohttp would send a GET or DELETE again when a reused link closes: whether it was carried out is not known.
+    session._retry_connection = False
+    return session
 
-    Differs from the library's own transport in that the URL goes out exactly as given: its
-    percent-encoding is not normalised.
-    """
 
-    def __init__(self, options: UpstreamOptions) -> None:
-        super().__init__(verify=options.verify_tls, trust_env=False)
-        self._options = options
-
-    def get_client(self) -> aiohttp.ClientSession:
-        options = self._options
-        context: ssl.SSLContext | bool = self.ssl_context
-        connector = aiohttp.TCPConnector(
-            limit=options.max_connections,
-            keepalive_timeout=options.keepalive_s,
-            ssl=context,
-            enable_cleanup_closed=False,
-        )
-        session = aiohttp.ClientSession(
-            connector=connector,
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=_NO_AUTO_HEADERS,
-            # Not trust_env: it would also send what a .netrc holds for the host, in place of the client's key.
-            trust_env=False,
-            read_bufsize=2 * _READ_SIZE,
-            max_line_size=_MAX_FIELD_BYTES,
-            max_field_size=_MAX_FIELD_BYTES,
-            max_headers=_MAX_FIELDS,
-            timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=options.connect_timeout_s, sock_read=options.read_timeout_s
-            ),
-        )
-        # aiohttp would send a GET or DELETE again when a reused link closes: whether it was carried out is not known.
-        session._retry_connection = False
-        return session
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if not isinstance(self.client, aiohttp.ClientSession):
-            self.client = self.get_client()
-        try:
-            content = request.content
-            # A large body goes out in pieces, so that no single write holds the event loop.
-            data: bytes | io.BytesIO | AsyncIterator[bytes] | None = content or None
-            if len(content) > _ONE_WRITE:
-                data = request.extensions["pieces"] = _Pieces(content)
-        except httpx.RequestNotRead:
-            data = request.stream.__aiter__()  # type: ignore[union-attr]
-        url = yarl.URL(request.extensions["raw_url"], encoded=True)
-        response = await self.client.request(
-            request.method,
-            url,
-            headers=[(n.decode("latin-1"), _text(v)) for n, v in request.extensions["raw_headers"]],
-            data=data,
-            allow_redirects=False,
-            proxy=proxy_for(url) if self._options.trust_env else None,
-        )
-        if not 200 <= response.status <= 599:
-            response.close()
-            raise ValueError(f"status {response.status}")
-        return httpx.Response(
-            response.status,
-            headers=response.raw_headers,
-            stream=AiohttpResponseStream(response),
-            extensions={"reason_phrase": (response.reason or "").encode("latin-1", "replace"), "engine": response},
-        )
+@lru_cache(maxsize=1024)
+def _url(text: str) -> yarl.URL:
+    """The URL exactly as given: its percent-encoding is not normalised."""
+    return yarl.URL(text, encoded=True)
 
 
 class _Pieces(io.BytesIO):
@@ -149,43 +113,35 @@ class _Pieces(io.BytesIO):
 class UpstreamResponse:
     """A reply whose body has not been read yet. `aclose` is safe at any time and twice."""
 
-    def __init__(self, response: httpx.Response) -> None:
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
-        self._engine: aiohttp.ClientResponse | None = response.extensions.get("engine")
-        self._iterator: AsyncIterator[bytes] | None = None
-        self.status = response.status_code
-        self.headers: RawHeaders = list(response.headers.raw)
+        self.status = response.status
+        self.headers: RawHeaders = list(response.raw_headers)
 
     async def read(self) -> bytes:
         """The next body bytes as they arrive, still content-encoded; b"" at the end.
 
         May be cancelled without losing bytes. Raises `UpstreamError` when the body breaks off.
         """
+        content = self._response.content
         with _foreign_errors():
-            if self._engine is not None:
-                return _arrived(self._engine.content) or await self._engine.content.readany()
-            if self._iterator is None:
-                self._iterator = self._response.aiter_raw()
-            return await anext(self._iterator, b"")
+            return _arrived(content) or await content.readany()
 
     async def aclose(self) -> None:
-        if self._engine is not None:
-            # Not release(): a reply that was not read to its end must not be drained and reused.
-            self._engine.close()
-            return
-        await self._response.aclose()
+        # Not release(): a reply that was not read to its end must not be drained and reused.
+        self._response.close()
 
     def finish(self) -> None:
         """The body was read to its end: the connection may be used again."""
-        if self._engine is not None:
-            self._engine.release()
+        self._response.release()
 
 
 class Upstream:
     """Sends requests to the configured provider and nowhere else."""
 
-    def __init__(self, options: UpstreamOptions, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._transport = transport or EngineTransport(options)
+    def __init__(self, options: UpstreamOptions) -> None:
+        self._options = options
+        self._engine: aiohttp.ClientSession | None = None
 
     async def send(
         self, method: str, url: str, headers: RawHeaders, content: bytes | AsyncIterator[bytes] | None
@@ -204,22 +160,34 @@ class Upstream:
     async def _send(
         self, method: str, url: str, headers: RawHeaders, content: bytes | AsyncIterator[bytes] | None
     ) -> UpstreamResponse:
-        request = httpx.Request(
-            method,
-            "http://upstream",
-            content=content,
-            extensions={"raw_url": url, "raw_headers": headers},
-        )
+        if self._engine is None:  # it belongs to the loop that it is made on
+            self._engine = _session(self._options)
+        data: bytes | io.BytesIO | AsyncIterator[bytes] | None = content or None
+        if isinstance(content, bytes) and len(content) > _ONE_WRITE:
+            # A large body goes out in pieces, so that no single write holds the event loop.
+            data = _Pieces(content)
         try:
             with _foreign_errors():
-                return UpstreamResponse(await self._transport.handle_async_request(request))
+                target = _url(url)
+                response = await self._engine.request(
+                    method,
+                    target,
+                    headers=[(name.decode("latin-1"), _text(value)) for name, value in headers],
+                    data=data,
+                    allow_redirects=False,
+                    proxy=proxy_for(target) if self._options.trust_env else None,
+                )
+                if not 200 <= response.status <= 599:
+                    response.close()
+                    raise ValueError(f"status {response.status}")
+                return UpstreamResponse(response)
         except UpstreamError as error:
-            pieces = request.extensions.get("pieces")
-            error.is_unsent = _refused_bytes(error) or (isinstance(pieces, _Pieces) and not pieces.is_taken)
+            error.is_unsent = _refused_bytes(error) or (isinstance(data, _Pieces) and not data.is_taken)
             raise
 
     async def aclose(self) -> None:
-        await self._transport.aclose()
+        if self._engine is not None:
+            await self._engine.close()
 
 
 def _arrived(content: aiohttp.StreamReader) -> bytes:
@@ -246,6 +214,4 @@ def _foreign_errors() -> Iterator[None]:
     except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, aiohttp.ClientOSError) as error:
         raise UpstreamError(f"upstream closed the connection: {error}", kind="closed") from error
     except (aiohttp.ClientError, ValueError) as error:
-        raise UpstreamError(f"no usable answer from upstream: {error}", kind="protocol") from error
-    except httpx.TransportError as error:
         raise UpstreamError(f"no usable answer from upstream: {error}", kind="protocol") from error

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from proxy.building import build_exchanges
+from proxy.core.headers import RawHeaders
 from proxy.exchange import Exchanges
 from proxy.link import ClientLink
 from proxy.passthrough import RawRequest
 from proxy.relay import Responder
 from proxy.store.null import NullStore
 from proxy.tokenizer import Tokenizer
-from proxy.upstream import Upstream, UpstreamOptions
+from proxy.upstream import Upstream, UpstreamOptions, UpstreamResponse
 from tests.support import builders, replies
 from tests.support.serve import make_config
 
@@ -70,19 +70,40 @@ async def answer(exchanges: Exchanges, body: bytes) -> bytes:
     return b"".join(out)
 
 
+class Noted(UpstreamResponse):
+    """A short reply."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.headers = []
+        self._parts = [builders.body_bytes(replies.completion("noted"))]
+
+    async def read(self) -> bytes:
+        return self._parts.pop() if self._parts else b""
+
+    async def aclose(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+
+class Provider(Upstream):
+    """Answers in this very process, at no cost."""
+
+    def __init__(self) -> None:
+        super().__init__(UpstreamOptions())
+        self.sent: list[bytes] = []
+
+    async def send(self, method: str, url: str, headers: RawHeaders, content: Any) -> UpstreamResponse:
+        self.sent.append(content)
+        return Noted()
+
+
 @pytest.mark.parametrize("case", CASES)
 async def test_much_that_is_new_is_worked_on_beside_the_loop(tmp_path: Path, case: str) -> None:
-    sent: list[bytes] = []
-
-    async def told() -> AsyncIterator[bytes]:
-        yield builders.body_bytes(replies.completion("noted"))
-
-    def provider(request: httpx.Request) -> httpx.Response:
-        sent.append(request.content)
-        return httpx.Response(200, content=told())
-
     config = make_config("http://provider.test/v1", tmp_path / "x.db")
-    upstream = Upstream(UpstreamOptions(), transport=httpx.MockTransport(provider))
+    upstream = Provider()
     tokenizer = Tokenizer()
     await tokenizer.load()
     exchanges = await build_exchanges(config, NullStore(), upstream, tokenizer)
@@ -95,6 +116,6 @@ async def test_much_that_is_new_is_worked_on_beside_the_loop(tmp_path: Path, cas
         reply = await answer(exchanges, body)
         used = time.process_time() - before
         ticker.is_done = True
-    assert b"noted" in reply and sent[-1] == body
+    assert b"noted" in reply and upstream.sent[-1] == body
     print(f"{case}: {used * 1000:.0f} ms, longest step {ticker.most * 1000:.1f} ms")
     assert ticker.most < used / 4

@@ -111,8 +111,7 @@ async def test_what_arrived_before_a_break_is_read_before_the_break(
     """A reader that is late by more than the whole reply loses none of it."""
     up.enqueue(replies.cut_stream([b"data: a\n\n", b"data: b\n\n"], reset=reset))
     response = await client.send("POST", up.url, [], b"x")
-    engine = response._engine
-    assert engine is not None
+    engine = response._response
     async with asyncio.timeout(20):
         while engine.content.exception() is None:
             await asyncio.sleep(0)
