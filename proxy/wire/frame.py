@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from proxy.core.model import Frame
@@ -20,16 +20,19 @@ class Fields:
     """The top level of a body without its list: raw values by key, the last of duplicates."""
 
     raw: dict[str, bytes]
+    _read: dict[str, Any] = field(default_factory=dict)
 
     def value(self, key: str) -> Any:
-        """The parsed value; None when absent. Raises `NotUnderstoodError`."""
+        """The parsed value, which nobody may change; None when absent. Raises `NotUnderstoodError`."""
         raw = self.raw.get(key)
         if raw is None:
             return None
-        try:
-            return jsonbytes.loads_strict(raw)
-        except ValueError as error:
-            raise NotUnderstoodError(f"{key!r} cannot be read") from error
+        if key not in self._read:
+            try:
+                self._read[key] = jsonbytes.loads_strict(raw)
+            except ValueError as error:
+                raise NotUnderstoodError(f"{key!r} cannot be read") from error
+        return self._read[key]
 
     def text(self, key: str) -> str:
         """A string, or "" for anything else."""

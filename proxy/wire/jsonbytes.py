@@ -235,16 +235,20 @@ def last_member(members: Iterable[Member], key: str) -> Member | None:
 
 def slice_value(data: bytes, *keys: str) -> bytes | None:
     """The exact bytes of a value inside nested objects; None when a key is missing."""
-    start, end = 0, len(data)
     for key in keys:
-        start = skip_blanks(data, start)
-        if data[start : start + 1] != b"{":
+        values = raw_values(data)
+        if values:
+            found = values.get(key)
+        else:  # empty, with bytes behind it, or with what only the scanner takes
+            start = skip_blanks(data, 0)
+            if data[start : start + 1] != b"{":
+                return None
+            member = last_member(walk_object(data, start)[0], key)
+            found = data[member.start : member.end] if member is not None else None
+        if found is None:
             return None
-        member = last_member(walk_object(data, start)[0], key)
-        if member is None:
-            return None
-        start, end = member.start, member.end
-    return data[start:end]
+        data = found
+    return data
 
 
 def replace_spans(data: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
