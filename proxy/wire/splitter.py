@@ -156,7 +156,8 @@ class Splitter:
         """Raises `NotUnderstoodError` when the body or one of its elements cannot be read."""
         prefix = self._find_prefix(body)
         start = len(prefix.bytes)
-        known, gaps, pos = self._walk_known(body, prefix)
+        region = next((region for region in self._regions if region.prefix is prefix and region.opens(body)), None)
+        known, gaps, pos = self._walk_known(body, prefix, region)
         if body[pos : pos + 1] == b"]" and not (known and b"," in gaps[-1]):
             suffix_start = pos
         else:
@@ -165,7 +166,9 @@ class Splitter:
             self._learn(prefix, known, fresh)
             known += fresh
             gaps += new_gaps
-        self._remember(body, prefix, known, gaps, suffix_start)
+        if len(known) >= _REGION_ITEMS:
+            end = suffix_start - len(gaps[-1])
+            self._remember(_Region(body, end, prefix, tuple(known), tuple(gaps[:-1])), region)
         lead, trail = (gaps[0], gaps[-1]) if known else (body[start:pos], b"")
         frame = Frame(prefix.bytes + lead, tuple(gaps[1:-1]), trail + body[suffix_start:])
         return Split(tuple(map(_ELEMENT, known)), frame, prefix.bytes + body[suffix_start:])
@@ -186,10 +189,11 @@ class Splitter:
         self._prefixes = (prefix, *prefixes[: _MAX_PREFIXES - 1])
         return prefix
 
-    def _walk_known(self, body: bytes, prefix: _Prefix) -> tuple[list[_Known], list[bytes], int]:
+    def _walk_known(
+        self, body: bytes, prefix: _Prefix, region: _Region | None
+    ) -> tuple[list[_Known], list[bytes], int]:
         """The known elements at the start of the list; gaps around them; the offset of what is not known."""
         found: list[_Known] = []
-        region = next((region for region in self._regions if region.prefix is prefix and region.opens(body)), None)
         if region is None:
             pos = jsonbytes.skip_blanks(body, len(prefix.bytes))
             gaps = [body[len(prefix.bytes) : pos]]
@@ -208,17 +212,12 @@ class Splitter:
             gaps.append(body[end:pos])
         return found, gaps, pos
 
-    def _remember(
-        self, body: bytes, prefix: _Prefix, known: list[_Known], gaps: list[bytes], suffix_start: int
-    ) -> None:
-        if len(known) < _REGION_ITEMS:
-            return
-        end = suffix_start - len(gaps[-1])
-        old = next((region for region in self._regions if region.prefix is prefix and region.opens(body)), None)
-        if old is not None and old.end == end and self._regions[0] is old:
+    def _remember(self, made: _Region, old: _Region | None) -> None:
+        """Keep a region in place of the one that its body began with."""
+        if old is not None and old.end == made.end and self._regions[0] is old:
             return
         kept = [region for region in self._regions if region is not old][: _MAX_REGIONS - 1]
-        regions = [_Region(body, end, prefix, tuple(known), tuple(gaps[:-1])), *kept]
+        regions = [made, *kept]
         while len(regions) > 1 and sum([len(region.body) for region in regions]) > REGION_BYTES:
             regions.pop()
         self._regions = tuple(regions)
