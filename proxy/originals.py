@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qs
 
 from proxy.auth import Door, keys_in
@@ -12,10 +13,10 @@ from proxy.relay import Responder
 from proxy.store.base import Store
 from proxy.views import fetch_item
 from proxy.web.access import Access
+from proxy.web.openapi import LINES, MOST_TOKENS
 from proxy.wire.errors import JSON_HEADERS, api_error
 
 PREFIX = "/ctx/expand/"
-MOST_TOKENS = 10**9
 _TEXT = [(b"content-type", b"text/plain; charset=utf-8"), (b"x-content-type-options", b"nosniff")]
 
 
@@ -31,18 +32,17 @@ class Originals:
         """The original, or the piece that `lines`, `query` and `max_tokens` name."""
         item = path.removeprefix(PREFIX)
         fields = {key: values[-1] for key, values in parse_qs(query).items()}
-        lines = parse_lines(fields.get("lines", ""))
-        if fields.get("lines") and lines is None:
-            await respond.full(400, JSON_HEADERS, api_error("lines must look like 10-40", code="bad_request"))
-            return
         try:
             text = await self._find(item, headers, peer)
         except (NotFoundError, StoreError):
             await respond.full(404, JSON_HEADERS, api_error(f"there is no {path}", code="not_found"))
             return
-        if lines or fields.get("query") or fields.get("max_tokens", "").isdecimal():
-            most = int(fields["max_tokens"]) if fields.get("max_tokens", "").isdecimal() else None
-            ask = Ask(item, lines, fields.get("query", ""), most)
+        lines, most = fields.get("lines", ""), fields.get("max_tokens", "")
+        if problem := _problem(lines, most):
+            await respond.full(400, JSON_HEADERS, api_error(problem, code="bad_request"))
+            return
+        if lines or most or fields.get("query"):
+            ask = Ask(item, parse_lines(lines), fields.get("query", ""), int(most) if most else None)
             # Four characters a token: nobody bills this answer.
             text = piece(ask, text, "original", MOST_TOKENS, lambda part: len(part) // 4)
         await respond.full(200, _TEXT, text.encode("utf-8", "surrogatepass"))
@@ -57,3 +57,12 @@ class Originals:
             if caller is None or not keys or not await self._store.find_item(item, tenant=caller.tenant):
                 raise NotFoundError(item)
         return (await fetch_item(self._store, item)).text
+
+
+def _problem(lines: str, most: str) -> str:
+    """What is wrong with the piece that was asked for; nothing for nothing."""
+    if not re.fullmatch(LINES, lines):
+        return "lines must look like 10-40"
+    if most and not (most.isascii() and most.isdecimal() and 0 < int(most[:12]) <= MOST_TOKENS and len(most) < 12):
+        return f"max_tokens must be a number from 1 to {MOST_TOKENS}"
+    return ""

@@ -31,6 +31,7 @@ from proxy.store.archive import Archive
 from proxy.store.base import Store
 from proxy.store.source import Place
 from proxy.web.access import COOKIE, SESSION_S, Access, is_foreign
+from proxy.web.openapi import document
 from proxy.web.pages import Pages
 from proxy.wire.errors import JSON_HEADERS, api_error
 
@@ -96,6 +97,7 @@ class Web:
                 Route("/ctx/w/{id}", self._window),
                 Route("/ctx/export", self._export),
                 Route("/ctx/metrics", self._metrics),
+                Route("/ctx/openapi.json", self._openapi),
             ],
             exception_handlers={404: _missing, NotFoundError: _missing, StoreError: _unwell},
         )
@@ -112,7 +114,11 @@ class Web:
         peer = request.client.host if request.client else "local"
         access = self._parts.access
         if access.admin_key and path in ("/ctx/", "/ctx/login"):
-            if path == "/ctx/login" and request.method == "POST":
+            allowed = ("GET", "HEAD", "POST") if path == "/ctx/login" else ("GET", "HEAD")
+            if request.method not in allowed:
+                body = api_error(f"{request.method} is not allowed here", code="method_not_allowed")
+                response = Response(body, 405, {"allow": ", ".join(allowed)}, media_type="application/json")
+            elif request.method == "POST":
                 response = await self._log_in(request)
             elif path == "/ctx/" and access.allows(request.headers, request.cookies, peer):
                 await self._app(scope, receive, _secured(send))
@@ -192,8 +198,11 @@ class Web:
         )  # fmt: skip
 
     async def _rows(self, request: Request) -> Response:
-        start = _number(request, "start")
-        rows = await self._pages.rows(request.path_params["id"], start)
+        start = request.query_params.get("start", "0")
+        if not (start.isascii() and start.isdigit() and len(start) < 10):
+            body = api_error(f"start = {visible(start)[:40]!r} is no number below 10^9", code="bad_request")
+            return Response(body, 400, media_type="application/json")
+        rows = await self._pages.rows(request.path_params["id"], int(start))
         return self._page("rows.html", request, rows=rows, id=request.path_params["id"])
 
     async def _item(self, request: Request) -> Response:
@@ -252,6 +261,9 @@ class Web:
         meter = self._parts.meter
         return Response(meter.exposition(is_degraded=self._parts.store.is_degraded), media_type=meter.content_type)
 
+    async def _openapi(self, request: Request) -> Response:
+        return JSONResponse(document(self._parts.version))
+
     def _page(self, template: str, request: Request, status: int = 200, **values: Any) -> Response:
         text = self._templates.get_template(template).render(version=self._parts.version, **values)
         return HTMLResponse(text.encode("utf-8", "replace"), status)
@@ -299,11 +311,6 @@ def _filters(request: Request) -> tuple[Filters, str]:
         return filters.in_utc(), ""
     except ValueError:
         return Filters(), "a time is written like 2026-01-31 or 2026-01-31T14:05:00+01:00"
-
-
-def _number(request: Request, name: str) -> int:
-    text = request.query_params.get(name, "0")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _missing(request: Request, error: Exception | None) -> Response:
