@@ -85,6 +85,7 @@ class Live:
     unsaved: tuple[Key, ...] = ()  # receipts that no row names yet: a request may be stopped before it is recorded
     is_lost: bool = False  # rows did not reach the disk: the next ones must not build on them
     is_fold_lost: bool = False  # the standing fold was among them
+    base: Live | None = None  # the branch of the same conversation that this one left, until its first rows are made
     parts: frozenset[str] = frozenset()  # records of parts that the standing fold names; may be fewer
     hidden: dict[str, bytes] = field(default_factory=dict)  # the items that the client did not see
     numbered: Numbered | None = None  # the last request's list with its items' ids
@@ -184,6 +185,8 @@ class LiveBranches:
                 live.served = Served("", 0, parent.served.entries)
                 live.state = msgspec.structs.replace(parent.state, calls=0, fold="")
                 live.hidden, live.parts = dict(parent.hidden), parent.parts
+                if parent.view.conversation == view.conversation:
+                    live.base = parent
             if parent is not None:
                 live.prior, live.numbered = parent.prior, parent.numbered
             self._live[name] = live

@@ -9,8 +9,9 @@ from operator import attrgetter
 from policies.model import Form
 from proxy.core.identity import item_ids
 from proxy.core.links import link_type
+from proxy.core.listing import absent
 from proxy.core.receipts import Key, new_keys
-from proxy.core.records import Batch, BodyRow, ItemRow, KeyRow, LinkRow, PlanRow, WindowRow
+from proxy.core.records import ArrivalRow, Batch, BodyRow, ItemRow, KeyRow, LinkRow, PlanRow, WindowRow
 from proxy.core.window import encode_plan, plan_id
 from proxy.recording import (
     SNAPSHOT_EVERY,
@@ -32,10 +33,12 @@ def request_rows(turn: Turn, tenant: str) -> Batch:
     live, placement = turn.live, turn.placement
     conversation, measured = turn.own.conversation, turn.own.measured
     keys, plans = turn.fresh_keys, tuple[PlanRow, ...]()
-    if live.is_lost:
+    if live.is_lost or (live.base is not None and live.base.is_lost):
         keys, plans = _forget_rows(turn)
-    fresh = _fresh(measured.ids, live.path.items)
+    fresh = _fresh(turn)
     items, bodies = turn.rows[1:] if turn.rows is not None and turn.rows[0] == fresh else _items(turn, fresh)
+    arrivals = (_arrival(turn),) if live.base is not None else ()
+    live.base = None
     row, live.path = path_row(placement.branch, live.path, _path_ids(turn))
     live.state.head = conversation.head
     live.state.sent = len(placement.path)
@@ -48,13 +51,14 @@ def request_rows(turn: Turn, tenant: str) -> Batch:
         paths=(row,) if row is not None else (),
         plans=plans,
         keys=tuple(KeyRow(tenant, kind, key, placement.branch) for kind, key in keys),
-        links=_links(turn, fresh),
+        links=_links(turn, range(len(measured.ids)) if arrivals else fresh),
+        arrivals=arrivals,
     )
 
 
 def prepare_rows(turn: Turn) -> None:
     """Make the rows of many new items ahead, in another thread; `request_rows` takes them while they are right."""
-    fresh = _fresh(turn.own.measured.ids, turn.live.path.items)
+    fresh = _fresh(turn)
     turn.rows = (fresh, *_items(turn, fresh))
 
 
@@ -74,12 +78,20 @@ def _items(turn: Turn, fresh: Sequence[int]) -> tuple[tuple[ItemRow, ...], tuple
     )
 
 
-def _fresh(ids: Sequence[str], known: Sequence[str]) -> list[int]:
-    """Indices of the ids that are not in `known`."""
+def _fresh(turn: Turn) -> list[int]:
+    """Indices of the items that this branch, or the one it left, has no rows of."""
+    live, ids = turn.live, turn.own.measured.ids
+    known = (live.base or live).path.items
     if ids[: len(known)] == known:
         return list(range(len(known), len(ids)))
-    old = frozenset(known)
-    return [index for index, item in enumerate(ids) if item not in old]
+    return list(absent(ids, frozenset(known)))
+
+
+def _arrival(turn: Turn) -> ArrivalRow:
+    """All the items that a branch begins with."""
+    measured = turn.own.measured
+    pinned = [item for item, kind in zip(measured.ids, measured.listing.kinds, strict=True) if kind == "system"]
+    return ArrivalRow(turn.placement.branch, turn.placement.conversation, measured.ids, frozenset(pinned))
 
 
 def _path_ids(turn: Turn) -> tuple[str, ...]:
@@ -97,7 +109,7 @@ def _forget_rows(turn: Turn) -> tuple[tuple[Key, ...], tuple[PlanRow, ...]]:
     Lists become snapshots again, every item counts as new; the receipts and the plan are returned.
     """
     live = turn.live
-    live.is_lost = False
+    live.is_lost, live.base = False, None
     live.path = Chain()
     live.served = turn.base = _unsupported(live.served)
     keys = dict.fromkeys((*turn.fresh_keys, *new_keys(live.view.path, 0, live.view.scope)))
@@ -117,7 +129,7 @@ def lost_rows(turn: Turn, tenant: str, window: WindowRow) -> tuple[WindowRow, Ba
     return row, merge(rows, again)
 
 
-def _links(turn: Turn, fresh: list[int]) -> tuple[LinkRow, ...]:
+def _links(turn: Turn, fresh: Sequence[int]) -> tuple[LinkRow, ...]:
     """What each new item answers, and what it draws on."""
     conversation, measured = turn.placement.conversation, turn.own.measured
     links = []
@@ -158,7 +170,7 @@ def window_rows(turn: Turn, policy: str) -> tuple[WindowRow, Batch]:
 
 def _spellings(turn: Turn, row: WindowRow) -> tuple[BodyRow, ...]:
     """Bytes of known items that went out spelt anew: a client repeats the model's words in JSON of its own."""
-    served = {entry.body for entry in turn.base.entries} if row.base else set()
+    served = {entry.body for entry in turn.base.entries} if turn.base.depth < SNAPSHOT_EVERY else set()
     pieces = zip(row.tail, turn.rendered.pieces[row.keep :], strict=True)
     raws = {entry.body: piece.raw for entry, piece in pieces if entry.form == Form.FULL and entry.body not in served}
     return tuple([BodyRow(body, raw) for body, raw in raws.items()])

@@ -47,6 +47,16 @@ class ItemRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrivalRow:
+    """Items that a new branch begins with, in order, for its working view: most of them its parent's, known by id."""
+
+    branch: str
+    conversation: str
+    items: tuple[str, ...]
+    pinned: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class ExchangeRow:
     """One HTTP request as it arrived. Append-only."""
 
@@ -337,6 +347,7 @@ class Batch:
     keys: tuple[KeyRow, ...] = ()
     learned: tuple[LearnedRow, ...] = ()
     client_keys: tuple[ClientKeyRow, ...] = ()
+    arrivals: tuple[ArrivalRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,8 @@ def batch_bytes(batch: Batch) -> int:
         size += _item_bytes(item)
     for fold in batch.folds:
         size += 300 + sum(_item_bytes(item) for item in fold.fresh)
+    for arrival in batch.arrivals:
+        size += 200 + 70 * len(arrival.items)
     for branch in batch.branches:
         size += 600 + len(branch.state)
     for path in batch.paths:

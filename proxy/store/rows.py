@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from proxy.core.records import (
+    ArrivalRow,
     Batch,
     BodyRow,
     BranchRow,
@@ -154,6 +155,8 @@ def _write(connection: Database, sealer: Sealer, batch: Batch) -> None:
     for exchange in batch.exchanges:
         _EXCHANGE.write(sealer, exchange, sealer.chain_of_exchange(exchange.id))
     _many(connection, _BRANCH, batch.branches, _branch_values)
+    for arrival in batch.arrivals:
+        connection.executemany(_ARRIVED, _arrivals(arrival))
     _write_items(connection, sealer, batch.items)
     for path in batch.paths:
         _PATH.write(sealer, path, sealer.chain_of_branch(path.branch))
@@ -243,6 +246,10 @@ def _write_items(connection: Database, sealer: Sealer, items: Sequence[ItemRow])
     """Both stores' rows."""
     _write_messages(connection, sealer, [_original(connection, item) for item in items])
     _many(connection, _ARRIVED, items, _arrived_values)
+
+
+def _arrivals(row: ArrivalRow) -> Iterator[Sequence[Value]]:
+    return ((row.branch, row.conversation, item, "", item in row.pinned, 0.0) for item in row.items)
 
 
 def _write_messages(connection: Database, sealer: Sealer, items: Sequence[ItemRow]) -> None:
