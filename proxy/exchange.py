@@ -43,7 +43,7 @@ from proxy.store.base import Store
 from proxy.summaries.base import Caller
 from proxy.takeover import STATE_NOTE, Chains
 from proxy.turn import Turn, Turns
-from proxy.turn_rows import prepare_rows, request_rows, window_rows
+from proxy.turn_rows import has_many_rows, prepare_rows, request_rows, window_rows
 from proxy.upstream import Upstream
 from proxy.wire.base import ReplyReader, WireFormat
 from proxy.wire.errors import JSON_HEADERS, api_error, error_code
@@ -192,7 +192,7 @@ class _Exchange:
                 self.turn = await self.services.turns.begin(
                     self.fmt, asked.conversation, self.request.tenant, self.id, asked.original, self._count()
                 )
-            if self.turn is not None and self.turn.measured.is_large:
+            if self.turn is not None and has_many_rows(self.turn):
                 await asyncio.to_thread(prepare_rows, self.turn)
         self.pending = self._request_rows()
 
@@ -206,7 +206,7 @@ class _Exchange:
         batch = Batch()
         with self._failing_open("recording the request"):
             if self.turn is not None:
-                rows = request_rows(self.turn, self.request.tenant)
+                rows = request_rows(self.turn)
                 batch = replace(rows, branches=(self.turn.live.row(self.request.tenant),))
         return replace(batch, exchanges=(self._exchange_row(),))
 

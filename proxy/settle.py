@@ -66,7 +66,7 @@ def settle(
     breaks = _breaks(turn, window)
     batches: list[Batch] = []
     if live.is_lost:
-        window, again = lost_rows(turn, tenant, window)
+        window, again = lost_rows(turn, window)
         batches.append(again)
     if is_ok and reply.elements:
         batches.append(accept(turn, window))
@@ -132,7 +132,7 @@ def settle_round(turn: Turn, end: End, reply: Reply, window: WindowRow, tenant: 
     breaks = _breaks(turn, window)
     batches: list[Batch] = []
     if live.is_lost:
-        window, again = lost_rows(turn, tenant, window)
+        window, again = lost_rows(turn, window)
         batches.append(again)
     batches += (accept(turn, window), _remember_usage(turn, usage, models))
     price = cost(usage, turn.limits.facts)

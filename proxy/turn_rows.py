@@ -23,43 +23,62 @@ from proxy.recording import (
     window_row,
 )
 from proxy.turn import Turn
+from proxy.turn_state import NewRows
 
 _HASH = attrgetter("hash")
+MANY_ROWS = 1000
 TOOL_OFFERED = "the tool that expands is offered from here on"
 
 
-def request_rows(turn: Turn, tenant: str) -> Batch:
+def request_rows(turn: Turn) -> Batch:
     """The request's new items, its path and receipts. Moves the branch's path on in memory."""
     live, placement = turn.live, turn.placement
-    conversation, measured = turn.own.conversation, turn.own.measured
     keys, plans = turn.fresh_keys, tuple[PlanRow, ...]()
     if live.is_lost or (live.base is not None and live.base.is_lost):
         keys, plans = _forget_rows(turn)
     fresh = _fresh(turn)
-    items, bodies = turn.rows[1:] if turn.rows is not None and turn.rows[0] == fresh else _items(turn, fresh)
+    made = turn.rows if turn.rows is not None and turn.rows.fresh == fresh else _new_rows(turn, fresh)
+    key_rows = made.keys if keys is turn.fresh_keys else _key_rows(turn, keys)
     arrivals = (_arrival(turn),) if live.base is not None else ()
     live.base = None
     row, live.path = path_row(placement.branch, live.path, _path_ids(turn))
-    live.state.head = conversation.head
+    live.state.head = turn.own.conversation.head
     live.state.sent = len(placement.path)
     live.state.kinds = placement.kinds
     saved = frozenset(keys)
     live.unsaved = tuple(key for key in live.unsaved if key not in saved)
     return Batch(
-        bodies=bodies,
-        items=items,
+        bodies=made.bodies,
+        items=made.items,
         paths=(row,) if row is not None else (),
         plans=plans,
-        keys=tuple(KeyRow(tenant, kind, key, placement.branch) for kind, key in keys),
-        links=_links(turn, range(len(measured.ids)) if arrivals else fresh),
+        keys=key_rows,
+        links=made.links,
         arrivals=arrivals,
     )
 
 
 def prepare_rows(turn: Turn) -> None:
     """Make the rows of many new items ahead, in another thread; `request_rows` takes them while they are right."""
-    fresh = _fresh(turn)
-    turn.rows = (fresh, *_items(turn, fresh))
+    turn.rows = _new_rows(turn, _fresh(turn))
+
+
+def has_many_rows(turn: Turn) -> bool:
+    """Would making them hold the event loop?"""
+    measured = turn.own.measured
+    return measured.is_large or len(measured.ids) - len(turn.live.path.items) > MANY_ROWS
+
+
+def _new_rows(turn: Turn, fresh: list[int]) -> NewRows:
+    items, bodies = _items(turn, fresh)
+    # A branch that begins with what its parent has links it as it stands here.
+    linked = fresh if turn.live.base is None else range(len(turn.own.measured.ids))
+    return NewRows(fresh, items, bodies, _links(turn, linked), _key_rows(turn, turn.fresh_keys))
+
+
+def _key_rows(turn: Turn, keys: Sequence[Key]) -> tuple[KeyRow, ...]:
+    tenant, branch = turn.probe.tenant, turn.placement.branch
+    return tuple([KeyRow(tenant, kind, key, branch) for kind, key in keys])
 
 
 def _items(turn: Turn, fresh: Sequence[int]) -> tuple[tuple[ItemRow, ...], tuple[BodyRow, ...]]:
@@ -84,7 +103,7 @@ def _fresh(turn: Turn) -> list[int]:
     known = (live.base or live).path.items
     if ids[: len(known)] == known:
         return list(range(len(known), len(ids)))
-    return list(absent(ids, frozenset(known)))
+    return absent(ids, frozenset(known))
 
 
 def _arrival(turn: Turn) -> ArrivalRow:
@@ -122,24 +141,24 @@ def _unsupported(served: Served) -> Served:
     return replace(served, depth=SNAPSHOT_EVERY)
 
 
-def lost_rows(turn: Turn, tenant: str, window: WindowRow) -> tuple[WindowRow, Batch]:
+def lost_rows(turn: Turn, window: WindowRow) -> tuple[WindowRow, Batch]:
     """What a request wrote and the disk did not take, once more, as far as the branch needs it."""
-    rows = request_rows(turn, tenant)
+    rows = request_rows(turn)
     row, again = window_rows(turn, window.policy)
     return row, merge(rows, again)
 
 
-def _links(turn: Turn, fresh: Sequence[int]) -> tuple[LinkRow, ...]:
-    """What each new item answers, and what it draws on."""
+def _links(turn: Turn, indices: Sequence[int]) -> tuple[LinkRow, ...]:
+    """What each of these items answers, and what it draws on."""
     conversation, measured = turn.placement.conversation, turn.own.measured
+    sites, facts, ids = measured.listing.sites, measured.facts, measured.ids
     links = []
-    for index in fresh:
-        item = measured.ids[index]
-        site = measured.listing.sites.get(index)
-        if site is not None:
-            links.append(LinkRow(conversation, item, measured.ids[site.index], "replies_to"))
-        kind = link_type(measured.listing.elements[index])
-        links += [LinkRow(conversation, item, cited, kind) for cited in measured.facts[index].cites]
+    for index in [index for index in indices if index in sites or facts[index].cites]:
+        if (site := sites.get(index)) is not None:
+            links.append(LinkRow(conversation, ids[index], ids[site.index], "replies_to"))
+        if cites := facts[index].cites:
+            kind = link_type(measured.listing.elements[index])
+            links += [LinkRow(conversation, ids[index], cited, kind) for cited in cites]
     return tuple(links)
 
 

@@ -9,7 +9,7 @@ from proxy.core.caching import client_break
 from proxy.core.identity import Probe
 from proxy.core.model import Conversation
 from proxy.core.receipts import Key
-from proxy.core.records import BodyRow, ItemRow
+from proxy.core.records import BodyRow, ItemRow, KeyRow, LinkRow
 from proxy.core.window import EMPTY, applicable, slots
 from proxy.counting import Count
 from proxy.folding import Folded
@@ -28,6 +28,17 @@ class Asked:
 
     conversation: Conversation
     measured: Measured
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewRows:
+    """The rows of what is new in a list: of the items at these indices, of the receipts, of links."""
+
+    fresh: list[int]
+    items: tuple[ItemRow, ...]
+    bodies: tuple[BodyRow, ...]
+    links: tuple[LinkRow, ...]
+    keys: tuple[KeyRow, ...]
 
 
 @dataclass(slots=True)
@@ -54,7 +65,7 @@ class Turn:
     is_managed: bool = True  # False: passed as it came (side calls, suspended branches)
     prior: Prior | None = None  # what the branch's last request left
     left: Prior = field(init=False)  # what this one leaves
-    rows: tuple[list[int], tuple[ItemRow, ...], tuple[BodyRow, ...]] | None = None  # made ahead, for these items
+    rows: NewRows | None = None  # made ahead
     original: Conversation | None = None  # what came, where `conversation` has also what stands behind it
     asked: Asked | None = None  # the client's own list, where `conversation` has also what was hidden from it
     before: Served | None = None  # the branch's window before this reply, in its later rounds

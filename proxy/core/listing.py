@@ -75,13 +75,17 @@ class Listing:
         )
 
 
-def absent(ids: Sequence[str], known: Collection[str]) -> Iterator[int]:
+def absent(ids: Sequence[str], known: Collection[str]) -> list[int]:
     """Indices of the ids that are not in `known`. Fast where there are few: agents send what was sent, and a little."""
     flags = bytes(map(known.__contains__, ids))
+    if flags.count(0) > len(flags) // 8:
+        return [index for index, is_known in enumerate(flags) if not is_known]
+    found: list[int] = []
     index = flags.find(0)
     while index >= 0:
-        yield index
+        found.append(index)
         index = flags.find(0, index + 1)
+    return found
 
 
 def listing_of(elements: Sequence[Element], head: int) -> Listing:

@@ -21,6 +21,7 @@ _encode = msgspec.msgpack.encode
 _decode_texts = msgspec.msgpack.Decoder(tuple[str, ...]).decode
 _decode_blobs = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
 _decode_entries = msgspec.msgpack.Decoder(list[tuple[str, int, bytes, int, str, float]]).decode
+_DATA, _ATOMS, _TEXT = attrgetter("data"), attrgetter("atoms"), attrgetter("text")
 _entry_fields = attrgetter("item", "form", "body", "tokens", "reason", "score")
 
 
@@ -90,12 +91,10 @@ def unpack_entries(packed: bytes) -> tuple[Entry, ...]:
 def batch_bytes(batch: Batch) -> int:
     """About how much memory a queued batch holds."""
     size = 256
-    for body in batch.bodies:
-        size += 120 + len(body.data)
-    for item in (*batch.items, *batch.replies):
-        size += _item_bytes(item)
+    size += 120 * len(batch.bodies) + sum(map(len, map(_DATA, batch.bodies)))
+    size += _item_bytes(batch.items) + _item_bytes(batch.replies)
     for fold in batch.folds:
-        size += 300 + sum(_item_bytes(item) for item in fold.fresh)
+        size += 300 + _item_bytes(fold.fresh)
     for arrival in batch.arrivals:
         size += 200 + 70 * len(arrival.items)
     for branch in batch.branches:
@@ -112,5 +111,5 @@ def batch_bytes(batch: Batch) -> int:
     return size + 200 * (len(batch.links) + len(batch.keys) + len(batch.learned) + len(batch.client_keys))
 
 
-def _item_bytes(item: ItemRow) -> int:
-    return 500 + len(item.atoms) + len(item.text)
+def _item_bytes(items: Sequence[ItemRow]) -> int:
+    return 500 * len(items) + sum(map(len, map(_ATOMS, items))) + sum(map(len, map(_TEXT, items)))

@@ -20,7 +20,7 @@ from proxy.turn_rows import request_rows
 from proxy.wire.chat import ChatFormat
 from tests.support import builders
 from tests.support.listed import call, shell, user
-from tests.support.turns import TENANT, bench
+from tests.support.turns import bench
 
 TRACES = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "traces"
 LOG = "\n".join(f"2026-03-01 INFO berth {n} is quiet" for n in range(300)) + "\nERROR pump 7 stalled\n"
@@ -90,7 +90,7 @@ async def test_forms_of_recorded_runs_keep_their_order(name: str) -> None:
 
 async def test_links_are_stored_with_the_items(tmp_path: Path) -> None:
     made = bench(tmp_path, makers=MAKERS)
-    rows = request_rows(await made.begin(SESSION), TENANT)
+    rows = request_rows(await made.begin(SESSION))
     assert [link.type for link in rows.links].count("replies_to") == 5
     drawn = [link for link in rows.links if link.type in ("cites", "derived_from")]
     ids = [item.id for item in rows.items]

@@ -8,7 +8,7 @@ from proxy.core.records import Batch
 from proxy.fold_rows import accept
 from proxy.turn_rows import lost_rows
 from tests.support import builders
-from tests.support.turns import TENANT, bench
+from tests.support.turns import bench
 
 START = [builders.system(), builders.user("read the gauges"), *builders.steps(3, 3000)]
 LATER = [*START, builders.assistant("noted"), builders.user("so?")]
@@ -42,7 +42,7 @@ async def test_a_lost_batch_makes_the_next_rows_whole(tmp_path: Path) -> None:
     stored = {body.hash for body in (*rows.bodies, *batch.bodies)}
     assert {entry.body for entry in window.tail} <= stored
     turn.live.lose(Batch())
-    again, everything = lost_rows(turn, TENANT, window)
+    again, everything = lost_rows(turn, window)
     assert again.base == "" and len(everything.items) == len(more)
 
 

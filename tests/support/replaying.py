@@ -52,7 +52,7 @@ class Replay:
         started = time.perf_counter()
         turn = await self.turns.begin(self.fmt, self.fmt.decode(body, {}), TENANT, f"x{self.count:06}")
         self.begin_s = time.perf_counter() - started
-        rows = request_rows(turn, TENANT)
+        rows = request_rows(turn)
         row, windows = window_rows(turn, "sticky")
         await self.store.submit(merge(rows, windows))
         end = End("ok", 200)

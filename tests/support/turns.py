@@ -53,7 +53,7 @@ class Bench:
         return settle(turn, End(outcome, 200), reply, window, TENANT, self.live, self.models)
 
     def record(self, turn: Turn) -> tuple[Batch, WindowRow, Batch]:
-        rows = request_rows(turn, TENANT)
+        rows = request_rows(turn)
         return (rows, *window_rows(turn, "sticky"))
 
 
