@@ -5,7 +5,6 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from policies.model import Form
-from proxy.core.grouping import groups
 from proxy.core.identity import steps_of
 from proxy.core.listing import absent
 from proxy.core.records import Batch, BodyRow, FoldRow, ItemRow, SummaryRow, WindowRow
@@ -55,7 +54,7 @@ def fold_rows(turn: Turn, fold: Fold) -> Batch:
     steps = [*steps_of(elements[: turn.conversation.head]), *turn.probe.path.steps]
     if turn.asked is not None:
         steps = [*turn.measured.listing.steps]
-    numbers = groups(elements)
+    numbers = turn.measured.listing.groups
     items, _ = item_rows(
         [elements[i] for i in kept],
         [turn.measured.ids[i] for i in kept],
