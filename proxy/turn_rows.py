@@ -38,6 +38,7 @@ def request_rows(turn: Turn) -> Batch:
         keys, plans = _forget_rows(turn)
     fresh = _fresh(turn)
     made = turn.rows if turn.rows is not None and turn.rows.fresh == fresh else _new_rows(turn, fresh)
+    turn.rows = made
     key_rows = made.keys if keys is turn.fresh_keys else _key_rows(turn, keys)
     arrivals = (_arrival(turn),) if live.base is not None else ()
     live.base = None
@@ -190,6 +191,8 @@ def window_rows(turn: Turn, policy: str) -> tuple[WindowRow, Batch]:
 def _spellings(turn: Turn, row: WindowRow) -> tuple[BodyRow, ...]:
     """Bytes of known items that went out spelt anew: a client repeats the model's words in JSON of its own."""
     served = {entry.body for entry in turn.base.entries} if turn.base.depth < SNAPSHOT_EVERY else set()
+    if turn.rows is not None:
+        served.update(map(_HASH, turn.rows.bodies))
     pieces = zip(row.tail, turn.rendered.pieces[row.keep :], strict=True)
     raws = {entry.body: piece.raw for entry, piece in pieces if entry.form == Form.FULL and entry.body not in served}
     return tuple([BodyRow(body, raw) for body, raw in raws.items()])

@@ -65,7 +65,7 @@ class Turn:
     is_managed: bool = True  # False: passed as it came (side calls, suspended branches)
     prior: Prior | None = None  # what the branch's last request left
     left: Prior = field(init=False)  # what this one leaves
-    rows: NewRows | None = None  # made ahead
+    rows: NewRows | None = None  # of what is new
     original: Conversation | None = None  # what came, where `conversation` has also what stands behind it
     asked: Asked | None = None  # the client's own list, where `conversation` has also what was hidden from it
     before: Served | None = None  # the branch's window before this reply, in its later rounds
