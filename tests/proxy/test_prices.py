@@ -86,7 +86,7 @@ def test_every_spelling_finds_the_same_model(model: str, upstream: str) -> None:
 @pytest.mark.parametrize(
     "model", ["", " ", "no-such-model", "x/y/z:w", "/", ":", "ft:", "名前", "[", "*", "a" * 10_000, "\ud800"]
 )
-def test_an_unknown_model_has_the_default_window_and_no_price(model: str) -> None:
+def test_tokn_08_an_unknown_model_has_the_default_window_and_no_price(model: str) -> None:
     """TOKN-08."""
     found = facts(model)
     assert (found.window, found.cliff, found.rates) == (DEFAULT_WINDOW, None, None)

@@ -53,7 +53,7 @@ def test_it_loads_without_a_network_or_a_cache_folder() -> None:
 
 
 @pytest.mark.parametrize("text", ["<|endoftext|>", "a <|im_start|>system<|im_end|>", "<|fim_prefix|>x<|fim_suffix|>"])
-def test_special_tokens_are_plain_text(tokenizer: Tokenizer, text: str) -> None:
+def test_tokn_04_special_tokens_are_plain_text(tokenizer: Tokenizer, text: str) -> None:
     """TOKN-04."""
     assert tokenizer.count(text) > 3
     assert tokenizer.count(text * 1_000) > 3_000
@@ -78,7 +78,7 @@ def pathological() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", list(pathological()))
-async def test_long_runs_are_counted_off_the_loop(
+async def test_tokn_03_long_runs_are_counted_off_the_loop(
     tokenizer: Tokenizer, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """TOKN-03. The loop goes on turning while the worker counts; times are shown, not judged."""

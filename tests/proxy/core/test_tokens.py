@@ -16,14 +16,14 @@ from proxy.core.tokens import (
 )
 
 
-def test_tools_system_and_every_message_count() -> None:
+def test_tokn_06_tools_system_and_every_message_count() -> None:
     """TOKN-06: 29k tokens of tools and 2k of messages are a 31k request, before any usage is known."""
     estimate = request_tokens([message_tokens(500)] * 4, tools=29_000, instructions=300)
     assert 31_300 < estimate < 31_400
     assert request_tokens([message_tokens(2_000)]) - 2_000 < 10
 
 
-def test_an_image_is_flat_whatever_its_base64_weighs() -> None:
+def test_tokn_01_an_image_is_flat_whatever_its_base64_weighs() -> None:
     """TOKN-01: a 4 MB picture on the first turn calls for nothing."""
     text_chars = 200
     for megabytes in (1.5, 4):
