@@ -28,6 +28,7 @@ from tests.support.serve import make_config
 
 CASES = {
     "3,000 messages": [builders.user("go"), *builders.steps(1500, 300)],
+    "5 MB in 201 messages": [builders.user("go"), *builders.steps(100, 50_000)],
     "one text of 6 MB": [builders.user("row 17 of the table reads 4 mm\n" * 200_000)],
     "6 MB of letters": [builders.user("a" * 6_000_000)],
     "6 MB of blanks": [builders.user("go"), *builders.step(0, " " * 6_000_000)],
@@ -101,7 +102,7 @@ class Provider(Upstream):
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_much_that_is_new_is_worked_on_beside_the_loop(tmp_path: Path, case: str) -> None:
+async def test_perf_01_tokn_03_much_that_is_new_is_worked_on_beside_the_loop(tmp_path: Path, case: str) -> None:
     config = make_config("http://provider.test/v1", tmp_path / "x.db")
     upstream = Provider()
     tokenizer = Tokenizer()
@@ -119,3 +120,24 @@ async def test_much_that_is_new_is_worked_on_beside_the_loop(tmp_path: Path, cas
     assert b"noted" in reply and upstream.sent[-1] == body
     print(f"{case}: {used * 1000:.0f} ms, longest step {ticker.most * 1000:.1f} ms")
     assert ticker.most < used / 4
+
+
+async def test_perf_01_a_long_list_that_is_known_is_gone_over_in_small_steps(tmp_path: Path) -> None:
+    """It goes on, it comes again, it forks: each time a small share of what reading it anew takes."""
+    tokenizer = Tokenizer()
+    await tokenizer.load()
+    config = make_config("http://provider.test/v1", tmp_path / "x.db")
+    exchanges = await build_exchanges(config, NullStore(), Provider(), tokenizer)
+    messages = [builders.user("go"), *builders.steps(1500, 300)]
+    before = time.process_time()
+    await answer(exchanges, builders.body_bytes(builders.request(messages)))
+    used = time.process_time() - before
+    grown = [*messages, builders.assistant("noted"), builders.user("and now the rest")]
+    forked = [*messages[:-40], builders.user("no, leave the rest out")]
+    for known in (grown, grown, forked):
+        ticker = Ticker()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ticker.run())
+            await answer(exchanges, builders.body_bytes(builders.request(known)))
+            ticker.is_done = True
+        assert ticker.most < used / 8
