@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from proxy.core import loglines
 from proxy.core.loglines import choose_lines, closing_lines, error_lines, short_line, with_gaps
 
 
@@ -57,3 +60,19 @@ def test_gaps_are_counted() -> None:
 
 def test_a_cut_line_says_how_much_is_missing() -> None:
     assert short_line("word " * 200).endswith("… [600 chars of this line omitted]")
+
+
+LINES = st.lists(
+    st.lists(
+        st.sampled_from(
+            ["Error", "TideError", "exceptions", "TRACEBACK", "panicked", "fails", "\u017fegfault", "cr\u0131tical",
+             "trac\u00e9", "E  ", "e  ", "un", "defined", "ok", " ", ".", "_", "tracebac\u212a"]
+        )
+    ).map("".join)
+)  # fmt: skip
+
+
+@given(LINES)
+def test_errors_are_where_the_pattern_finds_them(lines: list[str]) -> None:
+    found = [index for index, line in enumerate(lines) if loglines._ERROR_LINE.search(line)]
+    assert loglines._speaking_of_errors(lines) == found
