@@ -1,0 +1,1 @@
+"""Tasks of our own: stories told by a specification, played closed-loop through the real proxy."""
