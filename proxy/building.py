@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -48,10 +52,12 @@ from proxy.tokenizer import Tokenizer
 from proxy.turn import Turns
 from proxy.upstream import Upstream, UpstreamOptions
 from proxy.web.access import Access, is_loopback
-from proxy.web.app import Web, WebParts
 from proxy.windows import WindowBuilder, WindowOptions
 from proxy.wire.errors import JSON_HEADERS, api_error
 from proxy.wire.registry import Registry
+
+if TYPE_CHECKING:
+    from proxy.web.app import Web
 
 MEMORY = 256 * 1024 * 1024
 """Bytes for each of two things that are kept of live branches; the store has the rest."""
@@ -91,7 +97,7 @@ class Parts:
     gate: Door
     desks: dict[str, Desk]  # by team; "" where there are none
     admin: Admin
-    web: Web
+    web: LateWeb
     originals: Originals
 
 
@@ -108,7 +114,7 @@ async def build(config: Config) -> Parts:
         counters = Counters() if config.compaction.summarizer != "digest" else None
         desks = await build_desks(config, store, upstream, counters)
         opened.pop_all()
-    web = build_web(config, store, next(iter(desks.values())).exchanges, meter)
+    web = LateWeb(partial(build_web, config, store, next(iter(desks.values())).exchanges, meter))
     originals = Originals(store, gate, access_of(config))
     return Parts(
         store,
@@ -150,6 +156,19 @@ async def build_desks(config: Config, store: Store, upstream: Upstream, counters
     return desks
 
 
+class LateWeb:
+    """The page, loaded when somebody first asks for it: most processes never show it."""
+
+    def __init__(self, make: Callable[[], Web]) -> None:
+        self._make = make
+        self._web: Web | None = None
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        if self._web is None:
+            self._web = await asyncio.to_thread(self._make)
+        await self._web(scope, receive, send)
+
+
 def build_web(config: Config, store: Store, exchanges: Exchanges, meter: Meter) -> Web:
     """The page. Private is a server that only its own machine reaches, and that knows no other callers."""
 
@@ -164,7 +183,9 @@ def build_web(config: Config, store: Store, exchanges: Exchanges, meter: Meter) 
 
     url = config.store.url
     file = (file_of(url) or url) if config.store.enabled and not isinstance(store, NullStore) else None
-    return Web(WebParts(store, file, access_of(config), meter, limits_of, product_version()))
+    app = importlib.import_module("proxy.web.app")
+    web: Web = app.Web(app.WebParts(store, file, access_of(config), meter, limits_of, product_version()))
+    return web
 
 
 def access_of(config: Config) -> Access:

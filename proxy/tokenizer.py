@@ -13,13 +13,15 @@ import functools
 import hashlib
 import importlib
 import importlib.resources
-import lzma
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Lock
 from typing import Any, ParamSpec, Protocol, TypeVar
+
+import msgspec
+import zstandard
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,6 +51,7 @@ _SPLIT = "|".join(
 )
 _SPECIAL = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
 _TOKENS = 199_998
+_TOKEN_LIST = msgspec.msgpack.Decoder(list[bytes])
 
 
 class Encoding(Protocol):
@@ -62,25 +65,15 @@ def packaged_encoding() -> Encoding | None:
     """The o200k encoding from the wheel, or None where it cannot be built: then counts are rough."""
     try:
         tiktoken: Any = importlib.import_module("tiktoken")
-        packed = importlib.resources.files("proxy").joinpath("data", "o200k.bin.xz").read_bytes()
-        ranks = _ranks(lzma.decompress(packed))
-    except (ImportError, OSError, lzma.LZMAError, IndexError):
+        packed = importlib.resources.files("proxy").joinpath("data", "o200k.msgpack.zst").read_bytes()
+        tokens = _TOKEN_LIST.decode(zstandard.ZstdDecompressor().decompress(packed))
+    except (ImportError, OSError, zstandard.ZstdError, msgspec.DecodeError):
         return None
+    ranks = dict(zip(tokens, range(len(tokens)), strict=True))  # they come in rank order
     if len(ranks) != _TOKENS:
         return None
     encoding: Encoding = tiktoken.Encoding("o200k_base", pat_str=_SPLIT, mergeable_ranks=ranks, special_tokens=_SPECIAL)
     return encoding
-
-
-def _ranks(raw: bytes) -> dict[bytes, int]:
-    """Tokens in rank order, each behind one byte of length."""
-    ranks: dict[bytes, int] = {}
-    at = 0
-    while at < len(raw):
-        end = at + 1 + raw[at]
-        ranks[raw[at + 1 : end]] = len(ranks)
-        at = end
-    return ranks
 
 
 class Tokenizer:

@@ -64,9 +64,8 @@ def _text(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-def _session(options: UpstreamOptions) -> aiohttp.ClientSession:
+def _session(options: UpstreamOptions, context: ssl.SSLContext | bool) -> aiohttp.ClientSession:
     """The engine, set so that it sends what it is given and nothing else."""
-    context: ssl.SSLContext | bool = ssl.create_default_context(cafile=certifi.where()) if options.verify_tls else False
     connector = aiohttp.TCPConnector(
         limit=options.max_connections,
         keepalive_timeout=options.keepalive_s,
@@ -141,6 +140,8 @@ class Upstream:
 
     def __init__(self, options: UpstreamOptions) -> None:
         self._options = options
+        # Now, not with the first request: reading the roots takes as long as several of them.
+        self._tls = ssl.create_default_context(cafile=certifi.where()) if options.verify_tls else False
         self._engine: aiohttp.ClientSession | None = None
 
     async def send(
@@ -161,7 +162,7 @@ class Upstream:
         self, method: str, url: str, headers: RawHeaders, content: bytes | AsyncIterator[bytes] | None
     ) -> UpstreamResponse:
         if self._engine is None:  # it belongs to the loop that it is made on
-            self._engine = _session(self._options)
+            self._engine = _session(self._options, self._tls)
         data: bytes | io.BytesIO | AsyncIterator[bytes] | None = content or None
         if isinstance(content, bytes) and len(content) > _ONE_WRITE:
             # A large body goes out in pieces, so that no single write holds the event loop.
