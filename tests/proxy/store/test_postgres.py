@@ -482,6 +482,26 @@ async def test_a_read_goes_on_after_a_restart_and_fails_at_once_while_it_is_away
         await pool.run(lambda db: None)
 
 
+async def test_while_nothing_answers_one_read_at_a_time_waits_for_it(own: PostgresServer) -> None:
+    looks = 0
+
+    def look(db: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return db.execute("SELECT 1").fetchone()
+
+    pool = postgres_pool.PostgresPool(own.url(), 2)
+    assert await pool.run(look) == (1,)
+    with own.frozen():
+        found = await asyncio.gather(*(pool.run(look) for _ in range(60)), return_exceptions=True)
+        assert all(isinstance(one, StoreError) for one in found)
+        assert looks <= 3  # the others did not wait for an answer in their turn
+    while isinstance((await asyncio.gather(pool.run(look), return_exceptions=True))[0], StoreError):
+        await asyncio.sleep(0.05)
+    assert await asyncio.gather(*(pool.run(look) for _ in range(9))) == [(1,)] * 9
+    pool.close()
+
+
 def test_no_message_names_a_password() -> None:
     url = "postgresql+psycopg://me:hunter2@127.0.0.1:1/db?sslmode=disable"
     with pytest.raises(StoreError) as caught:
