@@ -65,8 +65,9 @@ def shown_of(opening: Opening, turn: Turn | None) -> Shown:
 
 
 def arrival(
-    exchange: str, request: RawRequest, fmt: WireFormat, conversation: Conversation | None, turn: Turn | None
-) -> ExchangeRow:
+    exchange: str, request: RawRequest, fmt: WireFormat, conversation: Conversation | None, turn: Turn | None,
+    size_bytes: int, note: str,
+) -> ExchangeRow:  # fmt: skip
     """The record of a request, as far as it was understood and placed."""
     return ExchangeRow(
         id=exchange,
@@ -79,9 +80,10 @@ def arrival(
         model=conversation.model if conversation else "",
         wire=fmt.name,
         is_stream=bool(conversation and conversation.is_stream),
-        request_bytes=0,
+        request_bytes=size_bytes,
         items=len(conversation.elements) if conversation else 0,
         created_at=now(),
+        note=note,
     )
 
 

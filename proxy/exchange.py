@@ -203,16 +203,14 @@ class _Exchange:
 
     def _request_rows(self) -> Batch:
         self.is_recorded = True
-        batch = Batch()
+        batch: Batch | None = None
         with self._failing_open("recording the request"):
             if self.turn is not None:
-                rows = request_rows(self.turn)
-                batch = replace(rows, branches=(self.turn.live.row(self.request.tenant),))
-        return replace(batch, exchanges=(self._exchange_row(),))
+                batch = request_rows(self.turn, self._exchange_row())
+        return batch or Batch(exchanges=(self._exchange_row(),))
 
     def _exchange_row(self) -> ExchangeRow:
-        row = arrival(self.id, self.request, self.fmt, self.conversation, self.turn)
-        return replace(row, request_bytes=len(self.body), note=self.note)
+        return arrival(self.id, self.request, self.fmt, self.conversation, self.turn, len(self.body), self.note)
 
     def _submit(self, batch: Batch, *, may_wait: bool = False) -> None:
         self.commits.submit(batch, self.turn.live if self.turn is not None else None, may_wait=may_wait)
@@ -439,7 +437,9 @@ class _Exchange:
                 reply = self.opening.reader.reply() if self.opening is not None else None
                 rows = self._settled(self.turn, end, reply)
         rows = rows or outcome_only(self.id, end, self.opening)
-        self._submit(replace(rows, exchanges=(*rows.exchanges, *self.commits.unwritten)))
+        if unwritten := self.commits.unwritten:
+            rows = replace(rows, exchanges=(*rows.exchanges, *unwritten))
+        self._submit(rows)
 
     def _settled(self, turn: Turn, end: End, reply: Reply | None) -> Batch:
         services, tenant, window = self.services, self.request.tenant, self.window_row

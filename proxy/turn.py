@@ -335,7 +335,8 @@ class Turns:
         """Make the outgoing bytes. Touches nothing but the turn."""
         offer = self._offer(turn, turn.decision)
         turn.tool, turn.tool_tokens = offer.name, offer.tokens
-        turn.edits = replace(turn.edits, tool=offer.definition)
+        if turn.edits.tool != offer.definition:
+            turn.edits = replace(turn.edits, tool=offer.definition)
         turn.attempt += 1
         turn.window = f"{turn.exchange}-{turn.attempt}"
         turn.rendered = self._builder.render(

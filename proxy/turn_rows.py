@@ -11,7 +11,7 @@ from proxy.core.identity import item_ids
 from proxy.core.links import link_type
 from proxy.core.listing import absent
 from proxy.core.receipts import Key, new_keys
-from proxy.core.records import ArrivalRow, Batch, BodyRow, ItemRow, KeyRow, LinkRow, PlanRow, WindowRow
+from proxy.core.records import ArrivalRow, Batch, BodyRow, ExchangeRow, ItemRow, KeyRow, LinkRow, PlanRow, WindowRow
 from proxy.core.window import encode_plan, plan_id
 from proxy.recording import (
     SNAPSHOT_EVERY,
@@ -30,8 +30,8 @@ MANY_ROWS = 1000
 TOOL_OFFERED = "the tool that expands is offered from here on"
 
 
-def request_rows(turn: Turn) -> Batch:
-    """The request's new items, its path and receipts. Moves the branch's path on in memory."""
+def request_rows(turn: Turn, exchange: ExchangeRow | None = None) -> Batch:
+    """The request's new items, its path, receipts and branch. Moves the branch's path on in memory."""
     live, placement = turn.live, turn.placement
     keys, plans = turn.fresh_keys, tuple[PlanRow, ...]()
     if live.is_lost or (live.base is not None and live.base.is_lost):
@@ -51,6 +51,8 @@ def request_rows(turn: Turn) -> Batch:
     return Batch(
         bodies=made.bodies,
         items=made.items,
+        exchanges=(exchange,) if exchange is not None else (),
+        branches=(live.row(turn.probe.tenant),) if exchange is not None else (),
         paths=(row,) if row is not None else (),
         plans=plans,
         keys=key_rows,

@@ -86,8 +86,8 @@ class Prior:
 
     @property
     def size_bytes(self) -> int:
-        """About what it keeps in memory."""
-        return self.measured.size_bytes
+        """About what it keeps in memory: the items, and the body that went out."""
+        return self.measured.size_bytes + (len(self.rendered.body) if self.rendered is not None else 0)
 
 
 class WindowBuilder:
@@ -143,8 +143,20 @@ class WindowBuilder:
         """Ask the policy and turn its answer into a plan. Raises `ContractError` when it breaks a rule."""
         before = prior.decision if prior is not None else None
         plan = applicable(plan, measured.ids)
-        standing = self._standing(measured, plan, before, seen=seen, memory=memory, is_cold=is_cold)
-        standing = replace(standing, free_from=free_from, pinned=pinned, importance=importance or {}, query=query)
+        reduced, held = self._held(measured, plan, before)
+        standing = Standing(
+            held=held,
+            seen=seen,
+            memory=memory,
+            is_cold=is_cold,
+            free_from=free_from,
+            masks=reduced,
+            kept=plan.kept(),
+            stale=measured.stale,
+            pinned=pinned,
+            importance=importance or {},
+            query=query,
+        )
         known = before.items if before is not None else None
         items = read_items(measured.listing, measured.facts, standing, never_mask=self._options.never_mask, known=known)
         situation = build(
@@ -189,29 +201,14 @@ class WindowBuilder:
         assert best is not None
         return best
 
-    def _standing(
-        self,
-        measured: Measured,
-        plan: Plan,
-        before: Decision | None,
-        *,
-        seen: Collection[str],
-        memory: Mapping[str, float],
-        is_cold: bool,
-    ) -> Standing:
+    def _held(
+        self, measured: Measured, plan: Plan, before: Decision | None
+    ) -> tuple[Mapping[str, Held], Mapping[str, Form]]:
+        """What the plan has made of single items, and the forms of all that it does not leave in full."""
         known = before.items if before is not None and before.under is plan else None
-        masks: Mapping[str, Held] = {}
-        if plan.masks:
-            masks = known.masks if known is not None else self._held_masks(measured, plan)
-        return Standing(
-            held=known.survey.held if known is not None else plan.held(),
-            seen=seen,
-            memory=memory,
-            is_cold=is_cold,
-            masks=masks,
-            kept=plan.kept(),
-            stale=measured.stale,
-        )
+        if known is not None:
+            return known.masks, known.survey.held
+        return self._held_masks(measured, plan) if plan.masks else {}, plan.held()
 
     def _held_masks(self, measured: Measured, plan: Plan) -> dict[str, Held]:
         return {
