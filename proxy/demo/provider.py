@@ -91,6 +91,11 @@ class Provider:
         else:
             await _send_json(send, 404, _error(Refusal(f"Unknown request URL: {scope['method']} {path}.", status=404)))
 
+    async def answer(self, request: dict[str, Any], tokens: int) -> Answer | Refusal:
+        """What the model says to a valid request of so many tokens; another provider may ask a real one."""
+        del tokens
+        return self.script(request["messages"])
+
     async def _complete(self, key: str, body: bytes, send: Send) -> None:
         try:
             request = json.loads(body)
@@ -101,20 +106,20 @@ class Provider:
             prompt = self._render(request)
             tokens = sum(segment.tokens for segment in prompt)
             refusal = check_pairing(request["messages"]) or self._check_length(request, tokens)
-        if refusal is not None:
+        said = await self.answer(request, tokens) if refusal is None else refusal
+        if isinstance(said, Refusal):
             model = request.get("model", "") if isinstance(request, dict) else ""
             self.served.append(
-                Served(key, str(model), refusal.status, Usage(tokens, 0), 0.0, 0, body, refusal=refusal.message)
+                Served(key, str(model), said.status, Usage(tokens, 0), 0.0, 0, body, refusal=said.message)
             )
-            await _send_json(send, refusal.status, _error(refusal))
+            await _send_json(send, said.status, _error(said))
             return
-        answer = self.script(request["messages"])
-        usage = self._charge(key, request, prompt, answer, body)
+        usage = self._charge(key, request, prompt, said, body)
         if request.get("stream"):
             wants_usage = bool((request.get("stream_options") or {}).get("include_usage"))
-            await self._stream(send, request["model"], answer, usage, wants_usage)
+            await self._stream(send, request["model"], said, usage, wants_usage)
         else:
-            await _send_json(send, 200, _completion(request["model"], answer, usage))
+            await _send_json(send, 200, _completion(request["model"], said, usage))
 
     def _render(self, request: dict[str, Any]) -> list[Segment]:
         texts = [_dump(request["tools"])] if request.get("tools") else []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 
@@ -43,6 +43,15 @@ class Run:
     windows: list[str] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)  # messages of its list at each request
     error: str = ""
+
+
+class Actor(Protocol):
+    """Who plays the model. `seen` are the checked moves that were come to, `fetching` whether a request was a fetch."""
+
+    @property
+    def seen(self) -> Sequence[Seen]: ...
+    @property
+    def fetching(self) -> Sequence[bool]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +116,13 @@ class ScriptedTask:
             (Path(folder) / "run.secret").write_bytes(
                 self.digest.encode()[:32].ljust(32, b".")
             )  # the same ids each time
-            with serving(provider) as upstream, serving(create_app(_config(upstream, db, policy, limit))) as url:
+            with serving(provider) as upstream, serving(create_app(configured(upstream, db, policy, limit))) as url:
                 run = play(self.story, f"{url}/v1")
             result = TaskResult(self.name, self.family, self.source, policy, budget.name, limit, error=run.error)
-            return _judge(result, run, reader, provider, size, asyncio.run(_windows(db, run.windows)), tokenizer)
+            return judge(result, run, reader, provider, size, asyncio.run(windows_of(db, run.windows)), tokenizer)
 
 
-def _config(upstream: str, db: Path, policy: str, limit: int) -> Config:
+def configured(upstream: str, db: Path, policy: str, limit: int) -> Config:
     """The default configuration with a model of this window, filled as far as it may be.
 
     The caller is a team: a team's ids do not depend on the provider's address, so that every run has the same ones.
@@ -188,7 +197,7 @@ def _turn(run: Run, http: httpx.Client, tools: Sequence[Any]) -> bool:
     return bool(message.get("tool_calls"))
 
 
-async def _windows(db: Path, ids: Sequence[str]) -> list[tuple[Entry, ...]]:
+async def windows_of(db: Path, ids: Sequence[str]) -> list[tuple[Entry, ...]]:
     """The entries of each window that was served; nothing where none was recorded."""
     store = open_store(db)
     await store.open()
@@ -202,12 +211,12 @@ async def _windows(db: Path, ids: Sequence[str]) -> list[tuple[Entry, ...]]:
 # -- the verdict ---------------------------------------------------------------------------------------
 
 
-def _judge(
-    result: TaskResult, run: Run, reader: Reader, provider: Provider, size: Sizes,
+def judge(
+    result: TaskResult, run: Run, actor: Actor, provider: Provider, size: Sizes,
     windows: Sequence[tuple[Entry, ...]], tokenizer: Tokenizer,
 ) -> TaskResult:  # fmt: skip
     checks, missing = [], []
-    for check, seen in zip(run.world.checks(), [*reader.seen, *[None] * MOST_CALLS], strict=False):
+    for check, seen in zip(run.world.checks(), [*actor.seen, *[None] * MOST_CALLS], strict=False):
         if seen is None:  # the run broke off before
             checks.append(replace(check, passed=False, passed_expanded=False, why="not reached"))
             continue
@@ -215,13 +224,13 @@ def _judge(
         why = "" if check.passed else _why(seen)
         checks.append(Check(check.name, is_alone, check.passed, why=why))
         for need in seen.unmet:
-            missing.append(_missing(check.name, need, seen, run, windows, reader, tokenizer))
+            missing.append(_missing(check.name, need, seen, run, windows, actor, tokenizer))
     good = [served for served in provider.served if served.status == 200]
     calls = tuple(
         CallBill(served.usage.input, served.usage.cached, served.usage.output, is_fetch)
-        for served, is_fetch in zip(good, reader.fetching, strict=False)
+        for served, is_fetch in zip(good, actor.fetching, strict=False)
     )
-    needs = [(seen, need) for seen in reader.seen for need in seen.move.needs]
+    needs = [(seen, need) for seen in actor.seen for need in seen.move.needs]
     left = sum(len(move.needs) for move in run.world.story.moves) - len(needs)
     kept = [min(now.cached + CACHE_STEP, before.input) / before.input for before, now in pairwise(calls)]
     return replace(
@@ -255,11 +264,11 @@ def _why(seen: Seen) -> str:
 
 
 def _missing(
-    check: str, need: Need, seen: Seen, run: Run, windows: Sequence[tuple[Entry, ...]], reader: Reader,
+    check: str, need: Need, seen: Seen, run: Run, windows: Sequence[tuple[Entry, ...]], actor: Actor,
     tokenizer: Tokenizer,
 ) -> MissingItem:  # fmt: skip
     """The item of the agent's list that said the value last, and what had become of it in the window."""
-    asked = seen.at - sum(reader.fetching[: seen.at])  # fetches are between the proxy and the provider
+    asked = seen.at - sum(actor.fetching[: seen.at])  # fetches are between the proxy and the provider
     length = run.lengths[min(asked, len(run.lengths) - 1)]
     place = where(need.value, run.messages[:length])
     if place < 0:

@@ -24,7 +24,7 @@ class World:
     def run(self, tool: str, arguments: str) -> str:
         """The result of a call, an error for one that nothing answers."""
         try:
-            given = {str(key): str(value) for key, value in json.loads(arguments or "{}").items()}
+            given = {str(k): str(v) for k, v in json.loads(arguments or "{}").items() if v not in (None, "")}
         except (ValueError, AttributeError):
             return "error: the arguments are no JSON object"
         self.made.append((tool, given))
@@ -65,12 +65,16 @@ class World:
                     "parameters": {
                         "type": "object",
                         "properties": {name: {"type": "string"} for name in names},
-                        "required": list(names),
+                        "required": [name for name in names if self._is_always_given(tool, name)],
                     },
                 },
             }
             for tool, names in sorted(self.story.tools.items())
         ]
+
+    def _is_always_given(self, tool: str, name: str) -> bool:
+        calls = [call for move in self.story.moves for call in move.calls if call.tool == tool]
+        return all(name in call.arguments for call in calls)
 
 
 def title(move: Move) -> str:

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+from proxy.evaluation.scripted.spec import tell
 from proxy.evaluation.scripted.world import World, where, whole
-from tests.proxy.evaluation.scripted.test_reader import made
+from tests.proxy.evaluation.scripted.test_reader import TRADE, made
 
 
 def test_calls_are_answered_by_what_they_say() -> None:
@@ -47,3 +48,12 @@ def test_the_list_of_a_direct_run() -> None:
     assert [len(one) for one in lists] == [2, 4, 6, 8] and [m["role"] for m in lists[0]] == ["system", "user"]
     assert all(longer[: len(shorter)] == shorter for shorter, longer in pairwise(lists))
     assert where("gauge said", lists[-1]) == 3 and where("no such words", lists[-1]) == -1
+
+
+def test_what_only_some_calls_have_is_not_required_and_nothing_is_no_argument() -> None:
+    moves = [{"say": "Read."}, {"do": "read path=a"}, {"do": "read path=a rev=2", "plant": "it is {gauge}"}]
+    world = World(tell({"name": "twice", "moves": moves}, TRADE, 1))
+    (tool,) = world.tools()
+    assert tool["function"]["parameters"]["required"] == ["path"]
+    assert world.run("read", '{"path": "a", "rev": null}') == world.run("read", '{"path": "a", "rev": ""}') == "ok"
+    assert world.run("read", '{"path": "a", "rev": 2}').startswith("it is ")
