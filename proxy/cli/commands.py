@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from proxy.cli.auditing import backup, forget, verify
 from proxy.cli.estimating import estimate
+from proxy.cli.evaluation import eval_
 from proxy.cli.exporting import export, import_
 from proxy.cli.getting import get
 from proxy.cli.moving import migrate_store
@@ -15,7 +16,7 @@ from proxy.cli.viewing import conversations, expand, missing, show, window
 app = application(
     (
         *(serve, demo, conversations, show, get, window, expand, missing, export, import_),
-        *(verify, forget, backup, migrate_store, usage, estimate, check_config, version),
+        *(verify, forget, backup, migrate_store, usage, estimate, eval_, check_config, version),
     )
 )
 app.add_typer(keys, name="keys")

@@ -1,0 +1,86 @@
+"""`undercliff eval`: runs, goes on, writes its files, and says what is wrong with what it was given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from proxy.cli import main
+from proxy.cli.commands import app
+from proxy.evaluation import matrix, sources
+from proxy.evaluation.task import Task
+from tests.proxy.evaluation.fakes import FakeTask
+
+
+@pytest.fixture
+def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Small tasks instead of those that ship. The file that every run of one is noted in."""
+    path = tmp_path / "noted"
+
+    def scripted(seed: int = 1) -> list[Task]:
+        return [FakeTask(number, "code", "scripted", str(path)) for number in range(3)]
+
+    monkeypatch.setattr(sources, "scripted", scripted)
+    return path
+
+
+def test_the_whole_way(noted: Path, tmp_path: Path) -> None:
+    files = [str(tmp_path / name) for name in ("a.json", "a.html")]
+    words = ["eval", "--policies", "sticky, last_n", "--budgets", "half,quarter", "--jobs", "1", "--out", str(tmp_path)]
+    first = CliRunner().invoke(app, [*words, "--json", files[0], "--html", files[1]])
+    assert first.exit_code == 0, first.output
+    assert "scripted · 3 tasks · budget half" in first.stdout and "12 of 12 runs" in first.stderr
+    assert len(noted.read_text().splitlines()) == 12
+    again = CliRunner().invoke(app, [*words, "--json", str(tmp_path / "b.json")])
+    assert again.stdout == first.stdout
+    assert len(noted.read_text().splitlines()) == 12
+    assert (tmp_path / "b.json").read_bytes() == Path(files[0]).read_bytes()
+    assert len(orjson.loads(Path(files[0]).read_bytes())["results"]) == 12
+    assert "Does it help?" in Path(files[1]).read_text()
+
+
+def test_the_table_of_a_document(noted: Path, tmp_path: Path) -> None:
+    document = tmp_path / "README.md"
+    document.write_text("<!-- eval: begin -->\n<!-- eval: end -->\n")
+    words = ["eval", "--policies", "last_n", "--budgets", "half", "--jobs", "1", "--readme", str(document)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert "| 3 scripted | half | `last_n` |" in document.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--policies", "stikky"], "There are"),
+        (["--budgets", "third"], "half"),
+        (["--tasks", "sailing"], "scripted"),
+        (["--out", "{file}"], "--out"),
+        (["--json", "{folder}/none/a.json"], "in a folder that is there"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_run(
+    noted: Path, tmp_path: Path, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    given = [word.format(file=tmp_path / "file", folder=tmp_path) for word in words]
+    with pytest.raises(SystemExit) as caught:
+        main.main(["eval", *given])
+    assert caught.value.code == 2
+    assert told in capsys.readouterr().err
+    assert not noted.exists()
+
+
+def test_no_policy_at_all() -> None:
+    assert CliRunner().invoke(app, ["eval", "--policies", " , "]).exit_code == 2
+
+
+def test_an_interrupt_says_how_to_go_on(noted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(matrix, "run", interrupted)
+    stopped = CliRunner().invoke(app, ["eval", "--out", str(tmp_path / "out")])
+    assert stopped.exit_code == 130 and f"goes on from {tmp_path / 'out'}" in stopped.stderr
+    assert "--out FOLDER" in CliRunner().invoke(app, ["eval"]).stderr
