@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 import zstandard
@@ -22,7 +23,6 @@ _decode_texts = msgspec.msgpack.Decoder(tuple[str, ...]).decode
 _decode_blobs = msgspec.msgpack.Decoder(tuple[bytes, ...]).decode
 _decode_entries = msgspec.msgpack.Decoder(list[tuple[str, int, bytes, int, str, float]]).decode
 _DATA, _ATOMS, _TEXT = attrgetter("data"), attrgetter("atoms"), attrgetter("text")
-_entry_fields = attrgetter("item", "form", "body", "tokens", "reason", "score")
 
 
 def pack(data: bytes) -> bytes:
@@ -80,8 +80,9 @@ def unpack_blobs(packed: bytes) -> tuple[bytes, ...]:
     return _decode_blobs(unpack(packed))
 
 
-def pack_entries(entries: Sequence[Entry]) -> bytes:
-    return pack(_encode([_entry_fields(entry) for entry in entries]))
+def pack_entries(entries: Sequence[Sequence[Any]]) -> bytes:
+    """Window entries, each as its fields in order."""
+    return pack(_encode(entries))
 
 
 def unpack_entries(packed: bytes) -> tuple[Entry, ...]:

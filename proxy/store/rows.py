@@ -127,6 +127,7 @@ _ARRIVED = (
     " SELECT ?1, ?2, ?3, ?4, 0, ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM working WHERE branch = ?1 AND item = ?3)"
 )
 _FRESH = _insert("working", ("branch", "conversation", "item", "is_pinned", "importance", "origin", "fold"), tail="")
+_HAS_ROWS = "SELECT 1 FROM working WHERE branch = ? LIMIT 1"
 _COUNT = (
     "INSERT INTO conversations (id, tenant, items) VALUES (?, '', ?)"
     " ON CONFLICT (id) DO UPDATE SET items = conversations.items + excluded.items"
@@ -156,7 +157,7 @@ def _write(connection: Database, sealer: Sealer, batch: Batch) -> None:
         _EXCHANGE.write(sealer, exchange, sealer.chain_of_exchange(exchange.id))
     _many(connection, _BRANCH, batch.branches, _branch_values)
     for arrival in batch.arrivals:
-        connection.executemany(_ARRIVED, _arrivals(arrival))
+        _write_arrivals(connection, arrival)
     _write_items(connection, sealer, batch.items)
     for path in batch.paths:
         _PATH.write(sealer, path, sealer.chain_of_branch(path.branch))
@@ -248,8 +249,13 @@ def _write_items(connection: Database, sealer: Sealer, items: Sequence[ItemRow])
     _many(connection, _ARRIVED, items, _arrived_values)
 
 
-def _arrivals(row: ArrivalRow) -> Iterator[Sequence[Value]]:
-    return ((row.branch, row.conversation, item, "", item in row.pinned, 0.0) for item in row.items)
+def _write_arrivals(connection: Database, row: ArrivalRow) -> None:
+    """What a branch begins with. Of one that has rows already, each item is looked up."""
+    values = ((row.branch, row.conversation, item, item in row.pinned, 0.0, "", 0) for item in row.items)
+    if connection.execute(_HAS_ROWS, (row.branch,)).fetchone() is None:
+        connection.executemany(_FRESH, values)
+    else:
+        connection.executemany(_ARRIVED, ((*value[:3], "", *value[3:5]) for value in values))
 
 
 def _write_messages(connection: Database, sealer: Sealer, items: Sequence[ItemRow]) -> None:

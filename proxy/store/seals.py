@@ -154,7 +154,7 @@ _TO_COLUMN: dict[Kind, Callable[[Any], Value]] = {
     "utf8": pack,
     "strings": pack_strings,
     "blobs": pack_blobs,
-    "entries": lambda entries: pack_entries([Entry(*fields) for fields in entries]),
+    "entries": pack_entries,
 }
 _FROM_COLUMN: dict[Kind, Callable[[Any], Value]] = {
     "packed": unpack,

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proxy.core.records import (
+    ArrivalRow,
     Batch,
     BodyRow,
     ClientKeyRow,
@@ -197,6 +198,18 @@ async def test_folds_are_told_as_they_were(store: Store) -> None:
 
 
 # -- branches ------------------------------------------------------------------------------------
+async def test_what_a_branch_begins_with_is_in_its_view_once(store: Store) -> None:
+    """By id alone: the rows are its parent's. However often it is submitted, and beside items of its own."""
+    await store.submit(Batch(items=make_items("m1 m2 m3")))
+    begun = ArrivalRow("fork", "c", ("m1", "m3", "m4"), frozenset({"m1"}))
+    own = make_items("m4", branch="fork")
+    await store.submit(Batch(arrivals=(begun,), items=own))
+    await store.submit(Batch(arrivals=(replace(begun, items=("m2", *begun.items)),), items=own))
+    assert await ids(store, summarized=False, branch="fork") == "m1 m3 m4 m2"
+    assert [stored.row.is_pinned for stored in await store.view("fork")] == [True, False, False, False]
+    assert [stored.row.id for stored in await transcript(store)] == ["m1", "m2", "m3", "m4"]
+
+
 async def test_the_higher_version_of_a_branch_wins(store: Store) -> None:
     await store.submit(Batch(branches=(make_branch("b", version=5, path="p5"),)))
     await store.submit(Batch(branches=(make_branch("b", version=4, path="p4"),)))
