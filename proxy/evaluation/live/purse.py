@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from proxy.core.model import Usage
 from proxy.core.pricing import ModelFacts, cost
-from proxy.errors import UndercliffError
+from proxy.errors import InputError, UndercliffError
 
 MARGIN = 1.3
 """The provider counts in its own way: what one call may cost at most is reckoned with so many times our count."""
@@ -21,11 +22,15 @@ class CostReachedError(UndercliffError):
 
 @dataclass(slots=True)
 class Purse:
-    """Dollars, for all threads. `limit` None means that nothing stops it; calls under way count at their most."""
+    """Dollars, for all threads. `limit` None means that nothing stops it; calls under way count at their most.
+
+    `book` is told of every payment.
+    """
 
     facts: ModelFacts
     limit: float | None = None
     spent: float = 0.0
+    book: Callable[[float], object] | None = None
     _held: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -46,4 +51,28 @@ class Purse:
         finally:
             with self._lock:
                 self._held -= most
-                self.spent += sum(cost(usage, self.facts) or 0.0 for usage in bills)
+                paid = sum(cost(usage, self.facts) or 0.0 for usage in bills)
+                self.spent += paid
+                if self.book is not None and paid:
+                    self.book(paid)
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A file of payments, one a line: a series that goes on another day has one limit all the same."""
+
+    path: Path
+
+    def total(self) -> float:
+        """Raises `InputError` for what is no ledger."""
+        try:
+            lines = self.path.read_text("utf-8").split() if self.path.exists() else []
+            return sum(float(line) for line in lines)
+        except (ValueError, OSError) as error:
+            raise InputError(
+                f"{self.path} cannot be read as payments: {error}", hint="Mend that line, or name another folder."
+            ) from error
+
+    def add(self, paid: float) -> None:
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(f"{paid:.9f}\n")

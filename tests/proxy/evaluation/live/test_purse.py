@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from proxy.core.model import Usage
 from proxy.core.pricing import ModelFacts, Rates
-from proxy.evaluation.live.purse import MARGIN, CostReachedError, Purse
+from proxy.errors import InputError
+from proxy.evaluation.live.purse import MARGIN, CostReachedError, Ledger, Purse
 
 FACTS = ModelFacts(window=128_000, rates=Rates(2.0, 0.2, 2.0, 10.0))
 
@@ -41,3 +44,19 @@ def test_what_a_failed_call_was_billed_is_spent() -> None:
 def test_without_a_limit_or_a_price_nothing_stops_it() -> None:
     with Purse(FACTS).paying(10**9, 10**9), Purse(ModelFacts(window=1), limit=0.0).paying(10**9, 10):
         pass
+
+
+def test_payments_outlive_the_process(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "spent.txt")
+    assert ledger.total() == 0
+    purse = Purse(FACTS, book=ledger.add)
+    for _ in range(2):
+        with purse.paying(10, 10) as bills:
+            bills.append(Usage(250_000, 0))
+    with purse.paying(10, 10):  # nothing paid, nothing written
+        pass
+    assert Ledger(tmp_path / "spent.txt").total() == purse.spent == 1.0
+    assert len(ledger.path.read_text().splitlines()) == 2
+    ledger.path.write_text("1.0\nmuch\n")
+    with pytest.raises(InputError, match=r"spent\.txt"):
+        ledger.total()
