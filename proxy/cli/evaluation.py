@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -51,10 +50,7 @@ def eval_(
     sizes = [task.budget(word) for word in words(budgets, "--budgets")]
     sources.check_policies(names)
     wanted = matrix.cells(sources.chosen(sources.scripted(seed), tasks), names, sizes)
-    files = [path for path in (json, html, readme) if path is not None]
-    for path in files:
-        with on_file(path, "write"):
-            path.open("ab").close()  # before the work, not after it
+    _check_files(json, html, readme)
     with ExitStack() as stack:
         kept = stack.enter_context(kept_at.Kept(out)) if out is not None else None
         tell = stack.enter_context(_progress(len(wanted)))
@@ -65,6 +61,17 @@ def eval_(
             typer.echo(f"undercliff: stopped; {where}", err=True)
             raise typer.Exit(130) from None
     _report(results, failed, json, html, readme)
+
+
+def _check_files(json: Path | None, html: Path | None, readme: Path | None) -> None:
+    """Before the work, not after it."""
+    if readme is not None:
+        with on_file(readme, "read"):
+            importlib.import_module("proxy.evaluation.report").check_place(readme)
+    for path in (json, html, readme):
+        if path is not None:
+            with on_file(path, "write"):
+                path.open("ab").close()
 
 
 def _report(results: Sequence[Any], failed: int, json: Path | None, html: Path | None, readme: Path | None) -> None:
@@ -106,5 +113,4 @@ def _progress(total: int) -> Iterator[Any]:
             if bar.disable and (done == total or done * 10 // total > (done - 1) * 10 // total):
                 typer.echo(f"{done} of {total} runs", err=True)
 
-        with contextlib.suppress(BrokenPipeError):
-            yield tell
+        yield tell

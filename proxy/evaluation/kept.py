@@ -20,7 +20,7 @@ from proxy.evaluation.task import Budget, Task
 FILE = "results.jsonl"
 NO_PART_OF_A_RUN = frozenset(
     {
-        *("proxy/cli", "proxy/web", "proxy/library", "proxy/evaluation/templates"),
+        *("proxy/cli", "proxy/web", "proxy/library", "proxy/evaluation/templates", "proxy/evaluation/estimate"),
         *(f"proxy/evaluation/{name}.py" for name in ("bill", "charts", "page", "report", "statistics")),
     }
 )

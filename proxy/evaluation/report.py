@@ -207,13 +207,18 @@ def readme_table(summary: Summary) -> str:
     return "\n".join(lines)
 
 
-def write_readme(summary: Summary, path: Path) -> None:
-    """Put the table between its two marks. InputError where they are not there."""
-    whole = path.read_text(encoding="utf-8")
-    if not PLACE.search(whole):
+def check_place(path: Path) -> None:
+    """InputError where `write_readme` would find no marks."""
+    if not PLACE.search(path.read_text(encoding="utf-8")):
         raise InputError(
             f"{path} has no place for the table",
             hint="It goes between the lines <!-- eval: begin --> and <!-- eval: end -->.",
         )
+
+
+def write_readme(summary: Summary, path: Path) -> None:
+    """Put the table between its two marks. InputError where they are not there."""
+    check_place(path)
     table = readme_table(summary)
-    path.write_text(PLACE.sub(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", whole), encoding="utf-8")
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(PLACE.sub(lambda match: f"{match[1]}{table}\n{match[2]}", whole), encoding="utf-8")

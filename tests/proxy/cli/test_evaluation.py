@@ -58,6 +58,8 @@ def test_the_table_of_a_document(noted: Path, tmp_path: Path) -> None:
         (["--tasks", "sailing"], "scripted"),
         (["--out", "{file}"], "--out"),
         (["--json", "{folder}/none/a.json"], "in a folder that is there"),
+        (["--readme", "{file}"], "<!-- eval: begin -->"),
+        (["--readme", "{folder}/none.md"], "cannot read"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_run(
