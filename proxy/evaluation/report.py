@@ -74,14 +74,14 @@ def _budget(rows: Sequence[Row], baseline: str) -> Iterator[str]:
 def _compared(rows: Sequence[Row], baseline: str) -> Iterator[str]:
     for start in range(0, len(rows), A_BLOCK):
         block = rows[start : start + A_BLOCK]
-        yield f"{f'points from {baseline}':20}" + "".join(f"{row.policy[:15]:>16}" for row in block)
+        yield f"{f'from {baseline}'[:14]:15}" + "".join(f"{row.policy[:16]:>17}" for row in block)
         for title, name in COMPARED:
             cells = [signed(row.differences[name]) for row in block]
             if any(cell != "-" for cell in cells):
-                yield f"{title:20}" + "".join(f"{cell:>16}" for cell in cells)
+                yield f"{title:15}" + "".join(f"{cell:>17}" for cell in cells)
         yield ""
     if rows:
-        yield f"points: task by task, {CONFIDENCE:.0%} between the figures in brackets; a bill below zero is cheaper"
+        yield f"in points, task by task, {CONFIDENCE:.0%} between the figures in brackets; a bill below zero is cheaper"
         yield ""
 
 

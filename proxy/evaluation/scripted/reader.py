@@ -86,9 +86,9 @@ class Reader:
         if not self.fetching or call is move.calls[0] or call is move.otherwise:
             self.fetching.append(False)
         self._calls += 1
-        arguments = {key: filled(value, move.needs, messages) for key, value in call.template.items()}
-        if not move.needs:
-            arguments = dict(call.arguments)
+        arguments = dict(call.arguments)
+        if move.needs and call is not move.otherwise:  # what is done otherwise is wrong with the right values too
+            arguments = {key: filled(value, move.needs, messages) for key, value in call.template.items()}
         return ScriptedCall(f"call_{self._calls:06}", call.tool, json.dumps(arguments))
 
     def _note(self, move: Move, messages: Messages) -> None:

@@ -85,3 +85,12 @@ def test_ids_with_their_lines() -> None:
         ("abcdefghijk2", "- abcdefghijk2 read_log place x · 9 chars"),
         ("bcdefghijk23", "[id bcdefghijk23 · excerpt]"),
     ]
+
+
+def test_what_is_done_otherwise_may_name_what_the_right_thing_does_not() -> None:
+    moves = [*MOVES[:3], {"heed": MOVES[2]["rule"], "act": "wait now=yes", "otherwise": "open_sluice place={?place}"}]
+    story = tell({"name": "tide", "moves": moves}, TRADE, 1)
+    said = [{"role": "user", "content": story.moves[0].said}]
+    answer = ready(story, said)([*said, {"role": "tool", "content": "nothing"}])
+    assert [call.name for call in answer.calls] == ["open_sluice"]
+    assert json.loads(answer.calls[0].arguments) == {"place": story.moves[1].calls[0].arguments["place"]}
