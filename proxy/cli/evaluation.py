@@ -14,6 +14,22 @@ from proxy.cli.stores import on_file, progress_bar
 
 POLICIES = "sticky,last_n,greedy,passthrough"
 BUDGETS = "full,half,quarter"
+STOPPED = 3
+
+LiveOption = Annotated[
+    str,
+    typer.Option("--live", metavar="URL", help="Let a real model do what is checked: its base URL."),
+]
+ModelOption = Annotated[str, typer.Option("--model", metavar="NAME", help="The model to play live.")]
+KeyOption = Annotated[str, typer.Option("--key-env", metavar="VARIABLE", help="Environment variable with its key.")]
+RepeatsOption = Annotated[int, typer.Option("--repeats", min=1, help="How often each task is played live.")]
+LimitOption = Annotated[
+    float, typer.Option("--cost-limit", min=0.0, help="Dollars: no live call is begun that could exceed it.")
+]
+PricesOption = Annotated[
+    str,
+    typer.Option("--prices", metavar="IN,CACHED,OUT", help="Its dollars per million tokens, where unknown."),
+]
 
 
 def eval_(
@@ -41,6 +57,12 @@ def eval_(
     failed: Annotated[
         int, typer.Option("--failed", min=0, help="How many failed runs to print with what they missed.")
     ] = 12,
+    live: LiveOption = "",
+    model: ModelOption = "",
+    key_env: KeyOption = "",
+    repeats: RepeatsOption = 1,
+    cost_limit: LimitOption = 1.0,
+    prices: PricesOption = "",
 ) -> None:
     """Run tasks under policies and budgets: what is passed, what it costs, and what was missing where it failed."""
     sources, matrix, kept_at, task = (
@@ -49,18 +71,47 @@ def eval_(
     names = words(policies, "--policies")
     sizes = [task.budget(word) for word in words(budgets, "--budgets")]
     sources.check_policies(names)
-    wanted = matrix.cells(sources.chosen(sources.scripted(seed), tasks), names, sizes)
     _check_files(json, html, readme)
+    found = sources.chosen(sources.scripted(seed), tasks)
+    series = _live(live, model, key_env, repeats, cost_limit, prices, out)
+    wanted = (series or matrix).cells(found, names, sizes)
     with ExitStack() as stack:
         kept = stack.enter_context(kept_at.Kept(out)) if out is not None else None
         tell = stack.enter_context(_progress(len(wanted)))
         try:
-            results = matrix.run(wanted, jobs=jobs, kept=kept, on_result=tell)
+            results = (series or matrix).run(wanted, jobs=jobs, kept=kept, on_result=tell)
         except KeyboardInterrupt:
             where = f"the same command goes on from {out}" if out else "with --out FOLDER it could go on from there"
             typer.echo(f"undercliff: stopped; {where}", err=True)
             raise typer.Exit(130) from None
-    _report(results, failed, json, html, readme)
+    if results:
+        _report(results, failed, json, html, readme)
+    if series is not None:
+        _sum_up(series, results)
+
+
+def _live(*words: Any) -> Any:
+    """The series that plays tasks live; None without an address."""
+    url, model, key_env, repeats, cost_limit, prices, folder = words
+    if not url:
+        if model or key_env or prices or repeats > 1:
+            raise typer.BadParameter("--model, --key-env, --prices and --repeats are for --live URL")
+        return None
+    opened = importlib.import_module("proxy.evaluation.live.opening").opened
+    return opened(
+        url, model, key_env=key_env, repeats=repeats, cost_limit=cost_limit, prices=prices, folder=folder
+    )  # fmt: skip
+
+
+def _sum_up(series: Any, results: Sequence[Any]) -> None:
+    """Rates and money of a live series. Exit code 3 where it was stopped before its end."""
+    summary = importlib.import_module("proxy.evaluation.live.summary")
+    rows = summary.summed_up(results, series.purse.facts)
+    typer.echo("\n".join((f"── {series.endpoint.model}, live", "", *summary.text(rows), "")))
+    typer.echo(f"spent ${series.purse.spent:.4f} on the model", err=True)
+    if series.stopped is not None:
+        typer.echo(f"undercliff: stopped: {series.stopped}\n  {series.stopped.hint}", err=True)
+        raise typer.Exit(STOPPED)
 
 
 def _check_files(json: Path | None, html: Path | None, readme: Path | None) -> None:

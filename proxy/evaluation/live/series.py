@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from proxy.errors import UndercliffError
+from proxy.errors import InputError, UndercliffError
 from proxy.evaluation.kept import Kept, key_of
 from proxy.evaluation.live.endpoint import Endpoint
 from proxy.evaluation.live.playing import LiveTask
 from proxy.evaluation.live.purse import Purse
 from proxy.evaluation.matrix import Cell, OnResult, cells
 from proxy.evaluation.results import TaskResult
-from proxy.evaluation.scripted.spec import Story
-from proxy.evaluation.task import Budget
+from proxy.evaluation.scripted.playing import ScriptedTask
+from proxy.evaluation.task import Budget, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,34 @@ class Outcome:
     stopped: UndercliffError | None = None
 
 
-def repeated(
-    stories: Sequence[Story], repeats: int, policies: Sequence[str], budgets: Sequence[Budget], endpoint: Endpoint,
-    purse: Purse,
-) -> list[Cell]:  # fmt: skip
-    """All runs, a whole round of every task before the next: what there is when it stops can be compared."""
-    tasks = [LiveTask(story, endpoint, purse, repeat) for repeat in range(1, repeats + 1) for story in stories]
-    return cells(tasks, policies, budgets)
+@dataclass(slots=True)
+class Series:
+    """A model, what may be spent on it, and how often each task is played. `stopped` is why runs are missing."""
+
+    endpoint: Endpoint
+    purse: Purse
+    repeats: int = 1
+    stopped: UndercliffError | None = None
+
+    def run(
+        self, wanted: Sequence[Cell], *, jobs: int = 1, kept: Kept | None = None, on_result: OnResult
+    ) -> list[TaskResult]:
+        """What could be played of it. `jobs` 0 means one: a model at home seldom answers two."""
+        outcome = play_series(wanted, jobs=jobs, kept=kept, on_result=on_result)
+        self.stopped = outcome.stopped
+        return list(outcome.results)
+
+    def cells(self, tasks: Iterable[Task], policies: Sequence[str], budgets: Sequence[Budget]) -> list[Cell]:
+        """All runs, a whole round of every task before the next: what there is when it stops can be compared.
+
+        Only scripted tasks can be played live. Raises `InputError` where there is none.
+        """
+        stories = [task.story for task in tasks if isinstance(task, ScriptedTask)]
+        if not stories:
+            raise InputError("none of these tasks can be played live", hint="Choose scripted ones: --tasks scripted.")
+        rounds = range(1, self.repeats + 1)
+        live = [LiveTask(story, self.endpoint, self.purse, number) for number in rounds for story in stories]
+        return cells(live, policies, budgets)
 
 
 def play_series(wanted: Sequence[Cell], *, jobs: int = 1, kept: Kept | None = None, on_result: OnResult) -> Outcome:

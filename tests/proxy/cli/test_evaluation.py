@@ -10,9 +10,14 @@ from typer.testing import CliRunner
 
 from proxy.cli import main
 from proxy.cli.commands import app
+from proxy.config import LogConfig
+from proxy.demo.provider import Provider
+from proxy.demo.serving import serving
 from proxy.evaluation import matrix, sources
 from proxy.evaluation.task import Task
+from proxy.logs import configure_logging
 from tests.proxy.evaluation.fakes import FakeTask
+from tests.proxy.evaluation.live.models import Model, story
 
 
 @pytest.fixture
@@ -86,3 +91,32 @@ def test_an_interrupt_says_how_to_go_on(noted: Path, tmp_path: Path, monkeypatch
     stopped = CliRunner().invoke(app, ["eval", "--out", str(tmp_path / "out")])
     assert stopped.exit_code == 130 and f"goes on from {tmp_path / 'out'}" in stopped.stderr
     assert "--out FOLDER" in CliRunner().invoke(app, ["eval"]).stderr
+
+
+def test_live_with_a_limit(tmp_path: Path) -> None:
+    told = story()
+    words = ["eval", "--tasks", told.name, "--policies", "passthrough", "--budgets", "full", "--model", "small"]
+    with serving(Provider(Model(told))) as url:
+        live = [*words, "--live", f"{url}/v1", "--out", str(tmp_path), "--prices", "1,1,4"]
+        whole = CliRunner().invoke(app, live)
+        assert whole.exit_code == 0, whole.output
+        assert "small, live" in whole.stdout and "Every task was passed." in whole.stdout and "100%" in whole.stdout
+        spent = sum(float(line) for line in (tmp_path / "spent.txt").read_text().split())
+        assert f"spent ${spent:.4f}" in whole.stderr
+        stopped = CliRunner().invoke(app, [*live, "--repeats", "2", "--cost-limit", f"{spent + 0.001:.4f}"])
+    assert stopped.exit_code == 3 and "1 of 2" in stopped.stderr and "could cost" in stopped.stderr
+    assert "Every task was passed." in stopped.stdout  # what was done before counts
+    again = CliRunner().invoke(app, [*words, "--live", f"{url}/v1", "--out", str(tmp_path), "--prices", "1,1,4"])
+    assert again.exit_code == 0  # all of it is known; nobody is asked
+    configure_logging(LogConfig())
+
+
+def test_live_needs_a_model(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main.main(["eval", "--live", "http://127.0.0.1:9/v1"])
+    assert "--model" in capsys.readouterr().err
+
+
+def test_a_model_without_an_address() -> None:
+    result = CliRunner().invoke(app, ["eval", "--model", "small"])
+    assert result.exit_code == 2 and "--live" in result.stderr

@@ -12,12 +12,13 @@ from proxy.config import LogConfig
 from proxy.core.pricing import ModelFacts, Rates
 from proxy.demo.provider import Provider
 from proxy.demo.serving import serving
-from proxy.errors import UndercliffError
+from proxy.errors import InputError, UndercliffError
 from proxy.evaluation.kept import Kept
 from proxy.evaluation.live.purse import CostReachedError, Ledger, Purse
-from proxy.evaluation.live.series import play_series, repeated
+from proxy.evaluation.live.series import Series, play_series
 from proxy.evaluation.matrix import Cell
 from proxy.evaluation.results import TaskResult
+from proxy.evaluation.scripted.playing import ScriptedTask
 from proxy.evaluation.task import Budget, budget
 from proxy.logs import configure_logging
 from tests.proxy.evaluation.live.models import Model, endpoint, story
@@ -91,20 +92,23 @@ def test_an_interrupt_goes_on_after_what_runs_is_kept(tmp_path: Path) -> None:
 
 
 def test_rounds_come_one_after_another() -> None:
-    wanted = repeated(
-        [story(), story(seed=2)], 2, ["sticky", "last_n"], [budget("half")], endpoint("http://a"), Purse(FACTS)
-    )
+    series = Series(endpoint("http://a"), Purse(FACTS), 2)
+    tasks = [ScriptedTask(story()), Fake("recorded"), ScriptedTask(story(seed=2))]
+    wanted = series.cells(tasks, ["sticky", "last_n"], [budget("half")])
     assert [cell.task.name.rpartition("#")[2] for cell in wanted] == ["1"] * 4 + ["2"] * 4
     assert [cell.policy for cell in wanted] == ["sticky", "last_n"] * 4
+    with pytest.raises(InputError, match="played live"):
+        series.cells([Fake("recorded")], ["sticky"], [budget("half")])
 
 
 def test_the_money_ends_and_what_was_done_is_kept(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "spent.txt")
     with serving(Provider(Model(story()))) as url, Kept(tmp_path) as kept:
         alone = Purse(FACTS)
-        repeated([story()], 1, ["passthrough"], [budget("full")], endpoint(url), alone)[0].run()
+        tasks, policies, sizes = [ScriptedTask(story())], ["passthrough"], [budget("full")]
+        Series(endpoint(url), alone).cells(tasks, policies, sizes)[0].run()
         purse = Purse(FACTS, limit=2.5 * alone.spent, book=ledger.add)
-        wanted = repeated([story()], 5, ["passthrough"], [budget("full")], endpoint(url), purse)
+        wanted = Series(endpoint(url), purse, 5).cells(tasks, policies, sizes)
         outcome = play_series(wanted, kept=kept, on_result=lambda result, was_kept: None)
     assert isinstance(outcome.stopped, CostReachedError) and 0 < len(outcome.results) < 5
     assert all(result.passed_expanded for result in outcome.results)
