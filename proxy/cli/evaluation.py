@@ -16,6 +16,30 @@ POLICIES = "sticky,last_n,greedy,passthrough"
 BUDGETS = "full,half,quarter"
 STOPPED = 3
 
+TasksOption = Annotated[
+    str, typer.Option("--tasks", metavar="WHICH", help="all, a source, a family, or a name with * for anything.")
+]
+PoliciesOption = Annotated[
+    str, typer.Option("--policies", metavar="NAMES", help="Separated by commas; module:attribute for your own.")
+]
+BudgetsOption = Annotated[
+    str, typer.Option("--budgets", metavar="SIZES", help="full, half, quarter or tokens such as 8000 or 32K.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=1, help="Other names and numbers for the scripted tasks.")]
+JobsOption = Annotated[int, typer.Option("--jobs", min=0, help="Processes at once; 0 for one a core.")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", metavar="FOLDER", help="Keep results there; the same run goes on from them.")
+]
+JsonOption = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON.")]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts and every miss.")
+]
+ReadmeOption = Annotated[
+    Path | None, typer.Option("--readme", metavar="FILE", help="Put the table between its marks in this file.")
+]
+FailedOption = Annotated[
+    int, typer.Option("--failed", min=0, help="How many failed runs to print with what they missed.")
+]
 LiveOption = Annotated[
     str,
     typer.Option("--live", metavar="URL", help="Let a real model do what is checked: its base URL."),
@@ -33,30 +57,16 @@ PricesOption = Annotated[
 
 
 def eval_(
-    tasks: Annotated[
-        str, typer.Option("--tasks", metavar="WHICH", help="all, a source, a family, or a name with * for anything.")
-    ] = "all",
-    policies: Annotated[
-        str, typer.Option("--policies", metavar="NAMES", help="Separated by commas; module:attribute for your own.")
-    ] = POLICIES,
-    budgets: Annotated[
-        str, typer.Option("--budgets", metavar="SIZES", help="full, half, quarter or tokens such as 8000 or 32K.")
-    ] = BUDGETS,
-    seed: Annotated[int, typer.Option("--seed", min=1, help="Other names and numbers for the scripted tasks.")] = 1,
-    jobs: Annotated[int, typer.Option("--jobs", min=0, help="Processes at once; 0 for one a core.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="Keep results there; the same run goes on from them.")
-    ] = None,
-    json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON.")] = None,
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts and every miss.")
-    ] = None,
-    readme: Annotated[
-        Path | None, typer.Option("--readme", metavar="FILE", help="Put the table between its marks in this file.")
-    ] = None,
-    failed: Annotated[
-        int, typer.Option("--failed", min=0, help="How many failed runs to print with what they missed.")
-    ] = 12,
+    tasks: TasksOption = "all",
+    policies: PoliciesOption = POLICIES,
+    budgets: BudgetsOption = BUDGETS,
+    seed: SeedOption = 1,
+    jobs: JobsOption = 0,
+    out: OutOption = None,
+    json: JsonOption = None,
+    html: HtmlOption = None,
+    readme: ReadmeOption = None,
+    failed: FailedOption = 12,
     live: LiveOption = "",
     model: ModelOption = "",
     key_env: KeyOption = "",
