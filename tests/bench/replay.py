@@ -25,12 +25,12 @@ from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
+from proxy.evaluation.recorded.copies import copied_runs
+from proxy.evaluation.recorded.judge import Score, judge, paired, total
+from proxy.evaluation.recorded.rows import ROWS, Row
+from proxy.evaluation.recorded.runs import Run, Step, load_run
+from proxy.evaluation.recorded.windows import Server
 from proxy.tokenizer import Tokenizer
-from tests.bench.replay_copies import copied_runs
-from tests.bench.replay_judge import Score, judge, paired, total
-from tests.bench.replay_rows import ROWS, Row
-from tests.bench.replay_runs import Run, Step, load_run
-from tests.bench.replay_windows import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 Pair = tuple[Score, Score]

@@ -1,4 +1,4 @@
-"""The policies that the replay bench compares: baselines, a cheat that must not win, and the selector's settings."""
+"""The policies that a replay compares: baselines, a cheat that must not win, an oracle, the selector's settings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from policies.last_n import LastN
 from policies.model import Candidate, Choice, Form, Selection, Situation
 from policies.scoring import Focus
 from policies.selector import Greedy, Selector, SelectorOptions
+from proxy.evaluation.recorded.runs import Run, Step
 
 
 class RandomDrop:
@@ -74,6 +75,31 @@ def _without(situation: Situation, groups: Sequence[range], room: int | None = N
     )
 
 
+class Oracle:
+    """Knows what the next action will use, and holds exactly that: what is feasible at all."""
+
+    name = "oracle"
+
+    def __init__(self, run: Run, steps: Sequence[Step]) -> None:
+        self._run = run
+        self._facts = {step.index: step.facts for step in steps}
+
+    def select(self, situation: Situation) -> Selection:
+        candidates = situation.candidates
+        edge = last_exchange(candidates)
+        wanted: set[int] = set()
+        for fact in self._facts.get(len(candidates), ()):
+            if wanted.isdisjoint(fact.sources):
+                wanted.add(min(fact.sources, key=lambda source: (candidates[source].tokens, source)))
+        kept = {
+            index
+            for group in group_ranges(candidates)
+            for index in group
+            if group.stop > edge or not wanted.isdisjoint(group) or any(candidates[i].is_pinned for i in group)
+        }
+        return Selection(tuple(Choice(c.id, Form.FULL if c.index in kept else Form.ABSENT, "") for c in candidates))
+
+
 _TELLING = re.compile(r"\d{4,}|[\w.-]*/[\w./-]+|\w+\.\w+|\w+_\w+|[a-z]+[A-Z]\w+|\"[^\"\n]{6,80}\"|\b[A-Z0-9]{6,}\b")
 
 
@@ -87,7 +113,8 @@ class CheatFiller(Filler):
         }
 
 
-def _cheater() -> Policy:
+def rare_words() -> Policy:
+    """The cheat as a policy."""
     return Greedy(SelectorOptions(tail=0.3, index=0.0), CheatFiller({}))
 
 
@@ -110,7 +137,7 @@ ROWS = (
     Row("keep-last", LastN),
     Row("keep-last-sticky", lambda: StickyLastN(0.75)),
     Row("random", RandomDrop),
-    Row("cheater", _cheater),
+    Row("cheater", rare_words),
     Row("A", _greedy()),
     Row("A+index", _greedy(0.1), 0.1),
     Row("A-sticky-85", _sticky(0.85, 0.0)),

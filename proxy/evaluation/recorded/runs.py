@@ -1,9 +1,9 @@
-"""Recorded runs and their labels for the replay bench: messages as candidates, and which facts each action used."""
+"""Recorded runs: their messages as candidates, their steps, and their budgets. Reference labels, if any."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,29 +61,24 @@ class Run:
         return (*items[:at], *(replace(c, is_seen=False) for c in items[at:]))
 
 
+def run_of(name: str, messages: Sequence[Mapping[str, Any]], tokenizer: Tokenizer, family: str = "") -> Run:
+    """A run without steps: `labels.derive` finds them."""
+    items = tuple(_candidates(messages, tokenizer))
+    pinned = sum(item.tokens for item in items if item.is_pinned)
+    return Run(name, items, (), sum(item.tokens for item in items), pinned, False, family or name.split("-")[0])
+
+
 def load_run(path: Path, tokenizer: Tokenizer) -> Run | None:
-    """A run with its labels beside it; None without labels."""
+    """A run with the reference labels beside it; None without labels."""
     labels = path.parent / "labels" / f"{path.stem}.needs.json"
     if not labels.exists():
         return None
     meta = json.loads(path.with_suffix("").with_suffix(".meta.json").read_text(encoding="utf-8"))
     messages = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     known = json.loads(labels.read_text(encoding="utf-8"))
-    items = tuple(_candidates(messages, tokenizer))
-    return Run(
-        name=path.stem,
-        items=items,
-        steps=tuple(_step(step) for step in known["steps"]),
-        tokens=sum(item.tokens for item in items),
-        pinned=sum(item.tokens for item in items if item.is_pinned),
-        is_concatenated=bool(meta.get("concatenated")),
-        family=meta["family"],
-    )
-
-
-def load_runs(folder: Path, tokenizer: Tokenizer, *, natural_only: bool = True) -> list[Run]:
-    runs = [run for path in sorted(folder.glob("*.jsonl")) if (run := load_run(path, tokenizer)) is not None]
-    return [run for run in runs if not (natural_only and run.is_concatenated)]
+    run = run_of(path.stem, messages, tokenizer, meta["family"])
+    steps = tuple(_step(step) for step in known["steps"])
+    return replace(run, steps=steps, is_concatenated=bool(meta.get("concatenated")))
 
 
 def _step(step: dict[str, Any]) -> Step:
@@ -93,7 +88,7 @@ def _step(step: dict[str, Any]) -> Step:
     return Step(step["step"], step["decisive"], facts)
 
 
-def _candidates(messages: Sequence[dict[str, Any]], tokenizer: Tokenizer) -> list[Candidate]:
+def _candidates(messages: Sequence[Mapping[str, Any]], tokenizer: Tokenizer) -> list[Candidate]:
     made: list[Candidate] = []
     names: dict[str, tuple[str, str]] = {}
     call = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from tests.bench.replay_runs import Fact, Run, Step
+from proxy.evaluation.recorded.runs import Fact, Run, Step
 
 LENGTH = 6
 MAX_SOURCES = 3

@@ -10,13 +10,25 @@ from dataclasses import dataclass, field
 
 from policies.model import Candidate
 from policies.reading import read
-from tests.bench.replay_runs import Fact, Run, Step
-from tests.bench.replay_windows import Window
+from proxy.demo.bill import CACHE_LEAST, CACHE_STEP
+from proxy.evaluation.recorded.runs import Fact, Run, Step
+from proxy.evaluation.recorded.windows import Window
 
 MAX_EXPANDS = 2
 EXPAND_SHARE = 0.25
 RARE_SHARE = 0.1
 REUSE_FROM = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One binding step: what it missed, and which items a model could have fetched."""
+
+    step: Step
+    missed: tuple[Fact, ...]
+    still: tuple[Fact, ...]
+    fetched: tuple[int, ...]
+    window: Window
 
 
 @dataclass(slots=True)
@@ -43,6 +55,9 @@ class Score:
     reused: int = 0
     reusable: int = 0
     cpu_s: list[float] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+    bill: list[tuple[int, int, int]] = field(default_factory=list)  # input, cached, tokens fetched; of every window
+    breaks: int = 0
 
     def is_pass(self, *, expanded: bool = False) -> bool:
         met = self.met_expanded if expanded else self.met
@@ -53,8 +68,10 @@ class Score:
 Labels = Callable[[Run], Sequence[Step]]
 
 
-def judge(run: Run, windows: Iterable[Window], budget: int, steps: Sequence[Step] | None = None) -> Score:
-    """Play a run's windows against its labels. Only steps count whose prefix is over the budget."""
+def judge(
+    run: Run, windows: Iterable[Window], budget: int, steps: Sequence[Step] | None = None, *, is_all: bool = False
+) -> Score:
+    """Play a run's windows against its labels. Only steps count whose prefix is over the budget, unless `is_all`."""
     score = Score(run.name)
     wanted = {step.index: step for step in (run.steps if steps is None else steps)}
     sums = [0]
@@ -63,7 +80,8 @@ def judge(run: Run, windows: Iterable[Window], budget: int, steps: Sequence[Step
     words = _words(run)
     before: Window | None = None
     for window in windows:
-        is_binding = sums[window.step] > budget
+        is_binding = is_all or sums[window.step] > budget
+        _charge(score, before, window)
         if is_binding:
             score.windows += 1
             score.over += window.tokens > budget
@@ -86,6 +104,10 @@ def _count(score: Score, run: Run, window: Window, step: Step, budget: int, word
     missed = [fact for fact in step.facts if not (is_sound and is_met(fact, run, window))]
     fetched = expansions(run, window, step, missed, budget, words) if is_sound else []
     still = [fact for fact in missed if not any(source in fetched for source in fact.sources)]
+    score.verdicts.append(Verdict(step, tuple(missed), tuple(still), tuple(fetched), window))
+    if fetched:
+        tokens, cached, _ = score.bill[-1]
+        score.bill[-1] = (tokens, cached, sum(run.items[index].tokens for index in fetched))
     score.needs += len(step.facts)
     score.met += len(step.facts) - len(missed)
     score.met_expanded += len(step.facts) - len(still)
@@ -98,6 +120,14 @@ def _count(score: Score, run: Run, window: Window, step: Step, budget: int, word
         score.decisive += 1
         score.decisive_passed += not missed
         score.decisive_passed_expanded += not still
+
+
+def _charge(score: Score, before: Window | None, window: Window) -> None:
+    """What the provider's cache keeps of the window before, and whether it had to read again what it had read."""
+    common = _common(before, window) if before is not None else 0
+    cached = common // CACHE_STEP * CACHE_STEP if common >= CACHE_LEAST else 0
+    score.breaks += before is not None and common < before.tokens - before.blocks[-1][1]
+    score.bill.append((window.tokens, cached, 0))
 
 
 def is_met(fact: Fact, run: Run, window: Window) -> bool:

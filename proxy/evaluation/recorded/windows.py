@@ -11,7 +11,7 @@ from policies.draft import group_ranges
 from policies.model import Budget, Candidate, Form, Pressure, Selection, Situation
 from policies.reading import Readings
 from policies.segments import Segment, excerpt_body, split
-from tests.bench.replay_runs import Run
+from proxy.evaluation.recorded.runs import Run
 
 Count = Callable[[str], int]
 DIGEST_OVERHEAD = 4

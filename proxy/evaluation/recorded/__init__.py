@@ -1,0 +1,1 @@
+"""Recorded runs, replayed: do windows still hold what each recorded action used?"""
