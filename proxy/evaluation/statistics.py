@@ -1,11 +1,13 @@
 """What results come to: means over tasks, by source, budget, policy and family, and how sure a difference is.
 
 A task counts as much as any other, long or short. Differences are paired: task by task against keep-last-N, with a
-bootstrap over the tasks, seeded, so that the same results give the same figures.
+bootstrap over the tasks, seeded, so that the same results give the same figures. One plot told with other names, or
+played again, is no second plot: its tasks are drawn together, or the intervals would be too narrow.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +21,8 @@ BASELINE = LastN.name
 DRAWS = 4000
 SEED = 20
 CONFIDENCE = 0.95
+TOLD_AGAIN = re.compile(r"(-\d+)?(#\d+)?$")
+"""The seed and the repeat at the end of a task's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,19 +186,29 @@ def difference(
 ) -> Interval | None:
     """The mean over tasks of ours less theirs; None where no task has both."""
     theirs = {result.task: metric.of(result) for result in base}
-    mine = sorted(results, key=lambda result: result.task)
-    pairs = [(metric.of(result), theirs.get(result.task)) for result in mine]
-    gaps = [ours - their for ours, their in pairs if ours is not None and their is not None]
-    if not gaps:
+    plots: dict[str, list[float]] = {}
+    for result in sorted(results, key=lambda result: result.task):
+        ours, their = metric.of(result), theirs.get(result.task)
+        if ours is not None and their is not None:
+            plots.setdefault(plot_of(result), []).append(ours - their)
+    if not plots:
         return None
-    low, high = bootstrap(gaps, draws)
+    gaps = [gap for plot in plots.values() for gap in plot]
+    low, high = bootstrap(list(plots.values()), draws)
     return Interval(sum(gaps) / len(gaps), low, high, len(gaps))
 
 
-def bootstrap(values: Sequence[float], draws: int = DRAWS) -> tuple[float, float]:
-    """Percentiles of the mean of as many values drawn with replacement. Deterministic."""
-    size = len(values)
-    means = sorted(sum(map(values.__getitem__, drawn)) / size for drawn in _draws(size, draws))
+def plot_of(result: TaskResult) -> str:
+    """What tasks of one plot have in common. A recorded run has only itself."""
+    return result.task if result.source == "recorded" else TOLD_AGAIN.sub("", result.task)
+
+
+def bootstrap(plots: Sequence[Sequence[float]], draws: int = DRAWS) -> tuple[float, float]:
+    """Percentiles of the mean over as many plots drawn with replacement, each with all its values. Deterministic."""
+    sums, sizes = [sum(plot) for plot in plots], [len(plot) for plot in plots]
+    means = sorted(
+        sum(map(sums.__getitem__, drawn)) / sum(map(sizes.__getitem__, drawn)) for drawn in _draws(len(plots), draws)
+    )
     edge = round((1 - CONFIDENCE) / 2 * draws)
     return means[edge], means[draws - 1 - edge]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from proxy.evaluation.results import Check, TaskResult
-from proxy.evaluation.statistics import METRICS, Row, bootstrap, difference, summarize
+from proxy.evaluation.statistics import METRICS, Row, bootstrap, difference, plot_of, summarize
 from tests.proxy.evaluation.fakes import FakeTask, result_of
 
 METRIC = {metric.name: metric for metric in METRICS}
@@ -52,12 +52,25 @@ def test_a_difference_is_paired_and_lies_in_its_interval() -> None:
     assert gap.value == pytest.approx(0.2)
 
 
+def each(values: list[float]) -> list[list[float]]:
+    return [[value] for value in values]
+
+
 def test_an_interval_is_the_same_every_time_and_narrows_with_more_tasks() -> None:
-    few, many = [0.0, 1.0] * 5, [0.0, 1.0] * 200
+    few, many = each([0.0, 1.0] * 5), each([0.0, 1.0] * 200)
     assert bootstrap(few) == bootstrap(few)
     (low, high), (lower, higher) = bootstrap(many), bootstrap(few)
     assert lower < low < 0.5 < high < higher
-    assert bootstrap([0.3]) == (0.3, 0.3)
+    assert bootstrap([[0.3]]) == (0.3, 0.3)
+
+
+def test_a_plot_told_again_is_no_second_plot() -> None:
+    told = [[0.0] * 3, [1.0] * 3] * 5
+    assert bootstrap(told) == bootstrap(each([0.0, 1.0] * 5))
+    names = ["ops-quota-1", "ops-quota-2", "ops-quota-2#1", "ops-quota-1#12"]
+    ours = [TaskResult(name, "ops", "live", "sticky", "half", 1) for name in names]
+    assert {plot_of(result) for result in ours} == {"ops-quota"}
+    assert plot_of(replace(ours[0], source="recorded")) == "ops-quota-1"
 
 
 def test_a_task_counts_as_much_as_another() -> None:
