@@ -21,6 +21,17 @@ PAUSES_S = (1.0, 5.0, 20.0)
 FOR_NOW = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 LENGTH_FIELDS = ("max_tokens", "max_completion_tokens")
 UNREACHED = 503
+SLOW = "timeout"
+"""Code of what took too long: the proxy in front would not wait for it once more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer, its bill, and the message with whatever else the provider put into it."""
+
+    answer: Answer
+    usage: Usage | None
+    message: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +46,7 @@ class Endpoint:
     timeout_s: float = 600.0
     sleep: Callable[[float], object] = field(default=time.sleep, repr=False, compare=False)
 
-    def ask(self, messages: Sequence[Any], tools: Sequence[Any]) -> tuple[Answer, Usage | None] | Refusal:
+    def ask(self, messages: Sequence[Any], tools: Sequence[Any]) -> Said | Refusal:
         """What the model says and what it was billed, or how it was refused."""
         refusal = Refusal("not asked", status=UNREACHED)
         pauses = iter(PAUSES_S)
@@ -51,21 +62,24 @@ class Endpoint:
                 refusal = found
                 if refusal.status == 400 and name in refusal.message and (other := next(names, None)):
                     name = other  # newer models of one provider know it by another name only
-                elif refusal.status in FOR_NOW and (pause := next(pauses, None)) is not None:
+                elif refusal.status in FOR_NOW and refusal.code != SLOW and (pause := next(pauses, None)) is not None:
                     self.sleep(pause)
                 else:
                     return refusal
 
-    def _once(self, http: httpx.Client, body: Mapping[str, Any]) -> tuple[Answer, Usage | None] | Refusal:
+    def _once(self, http: httpx.Client, body: Mapping[str, Any]) -> Said | Refusal:
         try:
             reply = http.post(f"{self.url.rstrip('/')}/chat/completions", json=body)
+        except httpx.TimeoutException:
+            return Refusal(f"{self.url} said nothing for {self.timeout_s:.0f} s", None, SLOW, UNREACHED)
         except httpx.HTTPError as error:
             return Refusal(f"{type(error).__name__} from {self.url}: {error}", status=UNREACHED)
         if reply.status_code != 200:
             return _refusal(reply)
         try:
             document = reply.json()
-            return _answer(document["choices"][0]["message"]), total(read_usage(document))
+            message = document["choices"][0]["message"]
+            return Said(_answer(message), total(read_usage(document)), message)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             return Refusal(f"{self.url} answered with no completion: {reply.text[:200]}", status=502)
 

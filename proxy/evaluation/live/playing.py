@@ -8,19 +8,25 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import httpx
+
 from proxy.app import create_app
 from proxy.config import LogConfig
 from proxy.demo.serving import serving
+from proxy.errors import UndercliffError
 from proxy.evaluation.live.briefing import briefed, parts
 from proxy.evaluation.live.endpoint import Endpoint
 from proxy.evaluation.live.purse import Purse
 from proxy.evaluation.live.stage import Stage, unscripted
 from proxy.evaluation.results import TaskResult
-from proxy.evaluation.scripted.playing import configured, judge, play, sizes, windows_of
+from proxy.evaluation.scripted.playing import Run, configured, judge, play, sizes, windows_of
 from proxy.evaluation.scripted.spec import Story
 from proxy.evaluation.task import Budget
 from proxy.logs import configure_logging
 from proxy.tokenizer import Tokenizer
+
+PATIENCE_S = 240.0
+"""How much longer than one call the agent waits: for repeats, and for the model's fetches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +67,21 @@ class LiveTask:
         with TemporaryDirectory(prefix="undercliff-live-") as folder:
             db = Path(folder) / "run.db"
             with serving(stage) as upstream, serving(create_app(configured(upstream, db, policy, limit))) as url:
-                run = play(story, f"{url}/v1")
+                run = _play(story, f"{url}/v1", self.endpoint.timeout_s + PATIENCE_S)
             if stage.trouble is not None:
                 raise stage.trouble
             result = TaskResult(self.name, self.family, self.source, policy, budget.name, limit, error=run.error)
             windows = asyncio.run(windows_of(db, run.windows))
         return _billed(judge(result, run, stage, stage, size, windows, tokenizer), stage)
+
+
+def _play(story: Story, url: str, timeout_s: float) -> Run:
+    try:
+        return play(story, url, timeout_s)
+    except httpx.HTTPError as error:
+        raise UndercliffError(
+            f"{story.name} broke off: {type(error).__name__} {error}", hint="Run it again: what was done is kept."
+        ) from error
 
 
 def _billed(result: TaskResult, stage: Stage) -> TaskResult:

@@ -17,7 +17,7 @@ from proxy.demo.pairing import Refusal
 from proxy.demo.provider import Answer, Provider, ScriptedCall
 from proxy.errors import UndercliffError
 from proxy.evaluation.live.briefing import Part
-from proxy.evaluation.live.endpoint import Endpoint
+from proxy.evaluation.live.endpoint import Endpoint, Said
 from proxy.evaluation.live.purse import CostReachedError, Purse
 from proxy.evaluation.results import CallBill
 from proxy.evaluation.scripted.reader import TOOL, Messages, Seen, is_in_sight, read
@@ -28,6 +28,8 @@ MOST_CALLS = 24
 GAVE_UP = "I give up."
 SILENT = "(nothing)"
 PAYMENT = 402
+WANTED_BACK = ("reasoning_content", "reasoning_details")
+"""Beside `extra_content` in a call (signed thoughts): without them some providers refuse the next request."""
 
 
 def unscripted(messages: Messages) -> Answer:
@@ -53,6 +55,7 @@ class Stage(Provider):
     _place: int = 0  # in the part's played moves
     _asked: int = 0  # of the model, in this part
     _seeing: list[Seen] = field(default_factory=list)
+    _said: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # the model's messages, by their calls
     _calls: int = 0
 
     async def answer(self, request: dict[str, Any], tokens: int) -> Answer | Refusal:
@@ -95,7 +98,8 @@ class Stage(Provider):
         if isinstance(found, Refusal):
             return found
         self._asked += 1
-        answer, usage = found
+        answer, usage = found.answer, found.usage
+        self._said |= {call.id: found.message for call in answer.calls}
         is_fetch = _is_offered(request) and any(call.name == TOOL for call in answer.calls)
         if usage is not None:
             self.real[len(self.fetching)] = CallBill(usage.input, usage.cached, usage.output, is_fetch)
@@ -107,12 +111,14 @@ class Stage(Provider):
             answer = Answer(answer.text or SILENT)
         return self._keep(answer, is_fetch=is_fetch)
 
-    async def _pay(self, request: dict[str, Any], tokens: int) -> tuple[Answer, Usage | None] | Refusal:
+    async def _pay(self, request: dict[str, Any], tokens: int) -> Said | Refusal:
         try:
             with self.purse.paying(tokens, self.endpoint.most_output) as bills:
-                found = await asyncio.to_thread(self.endpoint.ask, request["messages"], request.get("tools") or ())
+                messages = restored(request["messages"], self._said)
+                found = await asyncio.to_thread(self.endpoint.ask, messages, request.get("tools") or ())
                 if not isinstance(found, Refusal):
-                    bills.append(found[1] or Usage(tokens, self.count(found[0].text) + 1, is_estimated=True))
+                    guess = Usage(tokens, self.count(json.dumps(found.message)), is_estimated=True)
+                    bills.append(found.usage or guess)
         except CostReachedError as error:
             self.trouble = error
             return Refusal(str(error), code="cost_limit", status=PAYMENT)
@@ -140,6 +146,24 @@ def look(move: Move, messages: Messages, at: int) -> Seen:
 
 def unmet(move: Move, messages: Messages) -> tuple[Need, ...]:
     return tuple(need for need in move.needs if read(need, messages) != need.value)
+
+
+def restored(messages: Messages, said: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The list with what some providers want back beside a call. Not with all they said: others refuse to read it."""
+    found = []
+    for message in messages:
+        calls = message.get("tool_calls") or ()
+        whole = said.get(calls[0]["id"]) if calls else None
+        if whole is not None:
+            known = {call["id"]: _only(call, "extra_content") for call in whole["tool_calls"]}
+            own = [{**known.get(call["id"], {}), **call} for call in calls]
+            message = {**_only(whole, *WANTED_BACK), **message, "tool_calls": own}
+        found.append(message)
+    return found
+
+
+def _only(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value[name] for name in names if name in value}
 
 
 def _has_rule(move: Move, messages: Messages) -> bool:

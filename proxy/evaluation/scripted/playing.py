@@ -145,13 +145,13 @@ def configured(upstream: str, db: Path, policy: str, limit: int) -> Config:
 REDUCING = ("sticky", "selector", "greedy")
 
 
-def play(story: Story, base_url: str) -> Run:
+def play(story: Story, base_url: str, timeout_s: float = 120) -> Run:
     """The agent: says what the user says, runs what the model calls, keeps everything."""
     run = Run(World(story))
     run.messages.append({"role": "system", "content": story.system})
     tools = run.world.tools()
     with httpx.Client(
-        base_url=base_url, headers={"authorization": "Bearer eval"}, timeout=120, trust_env=False
+        base_url=base_url, headers={"authorization": "Bearer eval"}, timeout=timeout_s, trust_env=False
     ) as http:
         for text in _said(story):
             run.messages += [{"role": "user", "content": part} for part in text]

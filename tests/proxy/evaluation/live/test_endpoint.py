@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,11 +14,11 @@ import pytest
 from proxy.demo.pairing import Refusal
 from proxy.demo.provider import ScriptedCall
 from proxy.demo.serving import serving
-from proxy.evaluation.live.endpoint import PAUSES_S, Endpoint
+from proxy.evaluation.live.endpoint import PAUSES_S, SLOW, Endpoint
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 CALL = {"id": "a", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}
-GOOD = {
+GOOD: dict[str, Any] = {
     "choices": [{"message": {"role": "assistant", "content": None, "tool_calls": [CALL]}}],
     "usage": {"prompt_tokens": 90, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 64}},
 }
@@ -56,7 +57,8 @@ def test_answer_usage_and_what_was_asked() -> None:
     with server.endpoint(key="k", settings={"temperature": 0}) as endpoint:
         found = endpoint.ask(MESSAGES, [{"type": "function"}])
     assert not isinstance(found, Refusal)
-    answer, usage = found
+    answer, usage = found.answer, found.usage
+    assert found.message == GOOD["choices"][0]["message"]
     assert answer.calls == (ScriptedCall("a", "look", '{"at": 1}'),) and answer.text == ""
     assert usage is not None and (usage.input, usage.cached, usage.output) == (90, 64, 5)
     body, headers = server.asked[0]
@@ -116,6 +118,13 @@ def test_refusals(status: int, value: Any, message: str) -> None:
 def test_nobody_listens() -> None:
     found = Endpoint("http://127.0.0.1:9", "m", sleep=lambda _: None).ask(MESSAGES, [])
     assert isinstance(found, Refusal) and found.status == 503 and "ConnectError" in found.message
+
+
+def test_who_says_nothing_is_not_asked_again() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        found = Endpoint(url, "m", timeout_s=0.05, sleep=pytest.fail).ask(MESSAGES, [])
+    assert isinstance(found, Refusal) and found.code == SLOW and "said nothing" in found.message
 
 
 def test_the_key_is_not_shown() -> None:

@@ -86,3 +86,9 @@ def test_the_digest_says_what_was_asked_not_by_whom() -> None:
     assert first.digest != LiveTask(story(), endpoint("http://a"), Purse(FACTS), repeat=2).digest
     assert first.digest == LiveTask(story(), endpoint("http://a"), Purse(FACTS, 3.0)).digest
     assert "secret" not in repr(first)
+
+
+def test_an_agent_that_cannot_wait_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.evaluation.live.playing.PATIENCE_S", 0.0)
+    with pytest.raises(UndercliffError, match="broke off: ReadTimeout"):
+        LiveTask(story(), endpoint("http://a", timeout_s=0.001), Purse(FACTS)).run("passthrough", budget("full"))

@@ -14,9 +14,9 @@ from proxy.core.pricing import ModelFacts, Rates
 from proxy.demo.pairing import Refusal
 from proxy.demo.provider import Answer, ScriptedCall
 from proxy.evaluation.live.briefing import parts
-from proxy.evaluation.live.endpoint import Endpoint
+from proxy.evaluation.live.endpoint import Endpoint, Said
 from proxy.evaluation.live.purse import CostReachedError, Purse
-from proxy.evaluation.live.stage import GAVE_UP, MOST_CALLS, PAYMENT, SILENT, Stage, unscripted
+from proxy.evaluation.live.stage import GAVE_UP, MOST_CALLS, PAYMENT, SILENT, Stage, restored, unscripted
 from proxy.evaluation.scripted.reader import TOOL
 from proxy.evaluation.scripted.spec import tell
 from tests.proxy.evaluation.scripted.test_reader import MOVES, RULE, TRADE
@@ -28,13 +28,20 @@ FACTS = ModelFacts(window=9_000, rates=Rates(1.0, 0.1, 1.0, 4.0))
 TOOLS = [{"type": "function", "function": {"name": TOOL}}]
 
 
+asked: list[Any] = []
+
+
 def stage(answers: list[Any], limit: float | None = None) -> Stage:
     """With a model that says these one after another."""
 
     class Told(Endpoint):
-        def ask(self, messages: Any, tools: Any) -> tuple[Answer, Usage | None] | Refusal:
+        def ask(self, messages: Any, tools: Any) -> Said | Refusal:
             found: Refusal | Answer = answers.pop(0)
-            return found if isinstance(found, Refusal) else (found, Usage(50, 5))
+            if isinstance(found, Refusal):
+                return found
+            calls = [{"id": call.id, "function": {"name": call.name}} for call in found.calls]
+            asked.append(messages)
+            return Said(found, Usage(50, 5), {"role": "assistant", "reasoning_content": "why", "tool_calls": calls})
 
     return Stage(script=unscripted, parts=parts(STORY), endpoint=Told("http://a", "m"), purse=Purse(FACTS, limit))
 
@@ -102,3 +109,24 @@ def test_no_money_no_call() -> None:
     on = at_the_checked_part([], limit=0.0)
     found = ask(on)
     assert isinstance(found, Refusal) and found.status == PAYMENT and isinstance(on.trouble, CostReachedError)
+
+
+def test_what_the_provider_wants_back_is_given_back() -> None:
+    signed = {"id": "c", "extra_content": "signed", "index": 0}
+    said = {"c": {"role": "assistant", "annotations": [], "reasoning_content": "why", "tool_calls": [signed]}}
+    function = {"name": "masked", "arguments": "{}"}
+    ours = {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": function}]}
+    theirs = {"role": "assistant", "tool_calls": [{"id": "d"}]}
+    assert restored([SAID, ours, theirs], said) == [
+        SAID,
+        {
+            **ours,
+            "reasoning_content": "why",
+            "tool_calls": [{"id": "c", "extra_content": "signed", "function": function}],
+        },
+        theirs,
+    ]
+    on = at_the_checked_part([Answer("", (NOTE,)), Answer("Done.")])
+    ask(on)
+    ask(on, {**ours, "tool_calls": [{"id": "n", "function": function}]})
+    assert asked[-1][1]["reasoning_content"] == "why"
