@@ -16,6 +16,10 @@ POLICIES = "sticky,last_n,greedy,passthrough"
 BUDGETS = "full,half,quarter"
 STOPPED = 3
 
+FilesArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[FILES]", help="Recorded runs as estimate takes them; without any, the scripted tasks."),
+]
 TasksOption = Annotated[
     str, typer.Option("--tasks", metavar="WHICH", help="all, a source, a family, or a name with * for anything.")
 ]
@@ -25,7 +29,7 @@ PoliciesOption = Annotated[
 BudgetsOption = Annotated[
     str, typer.Option("--budgets", metavar="SIZES", help="full, half, quarter or tokens such as 8000 or 32K.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", min=1, help="Other names and numbers for the scripted tasks.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Other names and numbers; 0 leaves recorded ones.")]
 JobsOption = Annotated[int, typer.Option("--jobs", min=0, help="Processes at once; 0 for one a core.")]
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="FOLDER", help="Keep results there; the same run goes on from them.")
@@ -57,6 +61,7 @@ PricesOption = Annotated[
 
 
 def eval_(
+    files: FilesArgument = None,
     tasks: TasksOption = "all",
     policies: PoliciesOption = POLICIES,
     budgets: BudgetsOption = BUDGETS,
@@ -80,9 +85,9 @@ def eval_(
     )
     names = words(policies, "--policies")
     sizes = [task.budget(word) for word in words(budgets, "--budgets")]
-    sources.check_policies(names)
     _check_files(json, html, readme)
-    found = sources.chosen(sources.scripted(seed), tasks)
+    found = sources.chosen(sources.from_files(files, seed) if files else sources.scripted(seed), tasks)
+    sources.check_policies(names, sources.rows_of(found))
     series = _live(live, model, key_env, repeats, cost_limit, prices, out)
     wanted = (series or matrix).cells(found, names, sizes)
     with ExitStack() as stack:

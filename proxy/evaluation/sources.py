@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from policies import registry
 from policies.registry import PolicyError
 from proxy.errors import InputError
+from proxy.evaluation.recorded.recorded import LEAST_TOKENS, ONLY_HERE, recorded_tasks
 from proxy.evaluation.scripted.playing import ScriptedTask
 from proxy.evaluation.scripted.spec import tell, trades
 from proxy.evaluation.task import Task
@@ -15,6 +17,14 @@ from proxy.evaluation.task import Task
 SEEDS = 3
 """How often each plot is told, with other names and numbers."""
 EVERYTHING = "all"
+
+
+def from_files(paths: Sequence[Path], seed: int = 1) -> list[Task]:
+    """Recorded runs in files and folders, their numbers and names changed by `seed` (0: not). InputError for none."""
+    found = recorded_tasks(paths, seed=seed)
+    if not found:
+        raise InputError("no recorded run there is long enough", hint=f"It takes some {LEAST_TOKENS:,} tokens.")
+    return list(found)
 
 
 def scripted(seed: int = 1) -> list[Task]:
@@ -41,6 +51,11 @@ def chosen(tasks: Sequence[Task], pattern: str) -> list[Task]:
             hint=f"Say all, {', '.join(words)}, or a name such as {tasks[0].name}; * stands for anything.",
         )
     return found
+
+
+def rows_of(tasks: Iterable[Task]) -> tuple[str, ...]:
+    """Policies that only these tasks know."""
+    return ONLY_HERE if all(task.source == "recorded" for task in tasks) else ()
 
 
 def check_policies(names: Iterable[str], rows: Iterable[str] = ()) -> None:
