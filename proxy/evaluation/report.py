@@ -57,7 +57,8 @@ def text(summary: Summary, results: Sequence[TaskResult], most_failed: int = MOS
 
 def _budget(rows: Sequence[Row], baseline: str) -> Iterator[str]:
     first = rows[0]
-    yield f"── {first.source} · {first.tasks} tasks · budget {first.budget} ".ljust(WIDTH, "─")
+    bound = f", {first.decided} of them bound by it" if first.decided < first.tasks else ""
+    yield f"── {first.source} · {first.tasks} tasks · budget {first.budget}{bound} ".ljust(WIDTH, "─")
     yield ""
     yield f"{'policy':13}" + "".join(f"{title:>8}" for title, _ in COLUMNS) + f"{'reuse':>7}{'breaks':>7}{'bad':>5}"
     for row in rows:
@@ -105,14 +106,15 @@ def _families(rows: Sequence[Row]) -> Iterator[str]:
     for family, budget in dict.fromkeys((row.family, row.budget) for row in sorted(rows, key=lambda row: row.family)):
         found = [cells.get((family, budget, policy)) for policy in policies]
         shown = [
-            f"{percent(row.values['steps_expanded'])} {row.passed_expanded}/{row.tasks}" if row else "" for row in found
+            f"{percent(row.values['steps_expanded'])} {row.passed_expanded}/{row.decided}" if row else ""
+            for row in found
         ]
         yield f"{family[:24]:25}{budget:10}" + "".join(f"{cell:>13}" for cell in shown)
     yield ""
 
 
 def _family(row: Row) -> str:
-    return f"{percent(row.values['steps_expanded'])} {row.passed_expanded}/{row.tasks}"
+    return f"{percent(row.values['steps_expanded'])} {row.passed_expanded}/{row.decided}"
 
 
 def failed(results: Sequence[TaskResult]) -> list[TaskResult]:
@@ -143,7 +145,7 @@ def _failures(results: Sequence[TaskResult], most: int) -> Iterator[str]:
             yield f"    and {len(result.missing) - MOST_MISSING} more"
     if len(found) > most:
         yield ""
-        yield f"{len(found) - most} more are in the files that --html and --json write."
+        yield f"{len(found) - most}{' more' if most else ''} are in the files that --html and --json write."
 
 
 def missing(item: MissingItem) -> Iterator[str]:
@@ -199,7 +201,7 @@ def readme_table(summary: Summary) -> str:
     for row in summary.rows:
         bill = row.bills["cached 0.1"]
         cells = (
-            f"{row.tasks} {row.source}", row.budget, f"`{row.policy}`", f"{percent(row.values['steps'])} %",
+            f"{row.decided} {row.source}", row.budget, f"`{row.policy}`", f"{percent(row.values['steps'])} %",
             f"{percent(row.values['steps_expanded'])} %", str(row.passed), str(row.passed_expanded),
             f"{bill.total:.2f}" if bill is not None else "-", f"{row.reuse:.2f}",
         )  # fmt: skip

@@ -112,6 +112,8 @@ class Row:
     policy: str
     budget: str
     tasks: int
+    decided: int
+    """Of them, those with something to pass: a budget may bind nowhere in a short run."""
     errors: int
     values: dict[str, float | None]
     """By the metric's name: the mean over tasks."""
@@ -166,6 +168,7 @@ def _row(results: Sequence[TaskResult], family: str, base: Sequence[TaskResult],
         policy=first.policy,
         budget=first.budget,
         tasks=len(results),
+        decided=sum(_is_decided(result) for result in results),
         errors=sum(bool(result.error) for result in results),
         values={metric.name: _mean([metric.of(result) for result in results]) for metric in METRICS},
         differences={metric.name: difference(results, base, metric, draws) for metric in METRICS} if base else {},

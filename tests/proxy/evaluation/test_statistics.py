@@ -84,7 +84,7 @@ def test_what_did_not_run_passed_nothing_and_what_had_nothing_to_check_says_noth
     broken = TaskResult("broken", "f", "recorded", "sticky", "half", 0, error="boom")
     empty = replace(broken, task="empty", error="", passed=True)
     (one,) = summarize([broken, empty]).rows
-    assert (one.tasks, one.errors, one.passed) == (2, 1, 0)
+    assert (one.tasks, one.decided, one.errors, one.passed) == (2, 1, 1, 0)
     assert one.values["steps"] == one.values["tasks"] == 0
     assert one.values["bill"] is None and one.bills["cached 0.1"] is None
     assert difference([empty], [empty], METRIC["steps"]) is None
