@@ -50,6 +50,7 @@ class Model:
         call = move.calls[0]
         if move.rule and not is_in_sight(move.rule, messages) and move.otherwise is not None:
             call = move.otherwise
+            return Answer("", (ScriptedCall(number, call.tool, json.dumps(dict(call.arguments))),))
         arguments = {key: filled(value, move.needs, messages) for key, value in call.template.items()}
         return Answer("", (ScriptedCall(number, call.tool, json.dumps(arguments)),))
 
