@@ -1,7 +1,8 @@
 """What repeats of live tasks come to: how often each is passed, how sure that is, and what a session cost. Pure.
 
-Repeats of one task say less than as many tasks: a rate is the mean over tasks of each task's own rate, and its
-interval is Wilson's for as many trials as there are tasks (Wilson 1927), which also holds where all or none pass.
+Repeats of one task say less than as many tasks, and so do tasks of one plot: a rate is the mean over tasks of each
+task's own rate, and its interval is Wilson's (1927) for as many trials as there are plots. It also holds where all or
+none pass.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from math import sqrt
 from proxy.core.model import Usage
 from proxy.core.pricing import ModelFacts, cost
 from proxy.evaluation.results import CallBill, TaskResult
+from proxy.evaluation.statistics import plot_of
 
 Z = 1.959964
 """Of a normal distribution, for 95 of 100."""
@@ -56,7 +58,7 @@ def summed_up(results: Sequence[TaskResult], facts: ModelFacts) -> list[Row]:
 def _row(results: Sequence[TaskResult], facts: ModelFacts) -> Row:
     rates = list(task_rates(results).values())
     rate = sum(rates) / len(rates)
-    low, high = wilson(rate, len(rates))
+    low, high = wilson(rate, len({plot_of(result) for result in results}))
     checks = [check for result in results for check in result.checks]
     failed = [(result, check) for result in results for check in result.checks if not check.passed_expanded]
     seen = [not any(item.check == check.name for item in result.missing) for result, check in failed]

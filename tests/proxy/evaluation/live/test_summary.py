@@ -34,6 +34,13 @@ def test_a_task_counts_once_however_often_it_was_played() -> None:
     assert row.direct_cost == pytest.approx((2_000 * 2 + 10 * 10) / 1e6)
 
 
+def test_other_names_in_one_plot_make_it_no_surer() -> None:
+    told_once = summed_up([run("ops-quota-1#1", True)], FACTS)[0]
+    told_again = summed_up([run(f"ops-quota-{seed}#{turn}", True) for seed in (1, 2) for turn in (1, 2)], FACTS)[0]
+    other = summed_up([run("ops-quota-1#1", True), run("ops-lease-1#1", True)], FACTS)[0]
+    assert told_again.low == told_once.low < other.low < 1 == other.high and told_again.tasks == 2
+
+
 def test_wilson_against_published_values() -> None:
     # Newcombe, "Two-sided confidence intervals for the single proportion", 1998: his four examples, method 3.
     assert wilson(81 / 263, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)
