@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
+from proxy.config.loading import is_loopback
 from proxy.core.model import Usage
 from proxy.core.usage import total
 from proxy.demo.pairing import Refusal
@@ -53,7 +55,8 @@ class Endpoint:
         names = iter(LENGTH_FIELDS)
         name = next(names)
         headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
-        with httpx.Client(timeout=self.timeout_s, headers=headers) as http:
+        is_here = is_loopback(urlsplit(self.url).hostname or "")  # always reached directly, as by the proxy itself
+        with httpx.Client(timeout=self.timeout_s, headers=headers, trust_env=not is_here) as http:
             while True:
                 body = {"model": self.model, "messages": messages, name: self.most_output, **self.settings}
                 found = self._once(http, {**body, "tools": tools} if tools else body)

@@ -115,6 +115,13 @@ def test_refusals(status: int, value: Any, message: str) -> None:
     )
 
 
+def test_this_machine_is_reached_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    server = Replies([(200, GOOD)])
+    with server.endpoint() as endpoint:
+        assert not isinstance(endpoint.ask(MESSAGES, []), Refusal)
+
+
 def test_nobody_listens() -> None:
     found = Endpoint("http://127.0.0.1:9", "m", sleep=lambda _: None).ask(MESSAGES, [])
     assert isinstance(found, Refusal) and found.status == 503 and "ConnectError" in found.message
