@@ -176,8 +176,9 @@ class Web:
             return Response(status_code=204)
         hits = await self._pages.hits(query) if query else []
         asked = {k: v for k, v in request.query_params.items() if k != "v"}
+        teams = await self._pages.teams()
         return self._page(
-            template, request, shown=shown, totals=shown.totals, hits=hits, query=query, filters=asked,
+            template, request, shown=shown, teams=teams, totals=shown.totals, hits=hits, query=query, filters=asked,
             outcomes=OUTCOMES, problem=problem, warning=self._parts.meter.warning,
         )  # fmt: skip
 

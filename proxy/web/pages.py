@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from policies.model import Form
@@ -26,9 +27,24 @@ CHUNK = 50
 PREVIEW_CHARS = 600
 WHOLE_CHARS = 200_000
 LIST_ROWS = 100
+TEAM = "team:"
 SHORT_BYTES = 220
 """An original of at most so many bytes gets a low row: its height is known before its text is read."""
 _SNIPPET = 160
+
+
+@dataclass(frozen=True, slots=True)
+class TeamShown:
+    """What a team used since midnight, UTC."""
+
+    name: str
+    tenant: str
+    requests: int
+    input: int
+    cached: int
+    output: int
+    cost: float
+    cost_direct: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +113,16 @@ class Pages:
                 return archive.read(read)
 
         return await asyncio.to_thread(work)
+
+    async def teams(self) -> list[TeamShown]:
+        """Those that asked for something today, dearest first; none where there are no teams."""
+        rows = await self._store.usage(datetime.now(UTC).strftime("%Y-%m-%dT00:00:00.000000Z"))
+        return [
+            TeamShown(row.tenant.removeprefix(TEAM), row.tenant, row.requests, row.input, row.cached, row.output,
+                      row.cost, row.cost_direct)
+            for row in rows
+            if row.tenant.startswith(TEAM)
+        ]  # fmt: skip
 
     async def conversations(self, filters: Filters) -> Listed:
         """The newest conversations that fit, the sums over all that fit, and what changes when any of it does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -84,12 +85,12 @@ class Yard:
 
 
 @contextmanager
-def yard(tmp_path: Path, extra: str = "") -> Iterator[Yard]:
+def yard(tmp_path: Path, extra: str = "", top: str = "") -> Iterator[Yard]:
     with ExitStack() as stack:
         up, other = (stack.enter_context(ScriptedUpstream(provider)) for _ in range(2))
         path = tmp_path / "c.toml"
         text = TEAMS.format(url=up.base_url, other=other.base_url, db=tmp_path / "x.db")
-        path.write_text(text.replace("[teams.harbour]\n", f"[teams.harbour]\n{extra}\n"))
+        path.write_text(top + text.replace("[teams.harbour]\n", f"[teams.harbour]\n{extra}\n"))
         config: Config = load_config(path, environ=ENVIRONMENT)
         url = stack.enter_context(serving(create_app(config), **server_options(config.server)))
         wait_ready(url)
@@ -308,3 +309,21 @@ def test_keys_are_made_rotated_and_ended_while_it_runs(tmp_path: Path, monkeypat
         usage = json.loads(run("usage", "--json"))
         assert [row["tenant"] for row in usage] == ["team:harbour"] and usage[0]["requests"] == 2
         assert "harbour" in run("usage", "--team", "harbour") and "quay" not in run("usage")
+
+
+def test_the_page_shows_what_each_team_used_today(tmp_path: Path) -> None:
+    key = {"authorization": "Bearer adm-0123456789"}
+    with yard(tmp_path, top='[server]\nadmin_key = "adm-0123456789"\n') as y:
+        assert "Teams today" not in httpx.get(f"{y.url}/ctx/", headers=key).text
+        for _ in range(2):
+            y.ask(HARBOUR)
+        y.ask(QUAY)
+        settled(y.db, 2)
+
+        def look() -> list[str]:
+            page = httpx.get(f"{y.url}/ctx/list", headers=key).text
+            return re.findall(r"<bdi>(\w+)</bdi></a></td><td class=\"n\">(\d+)<", page)
+
+        eventually(lambda: sorted(look()) == [("harbour", "2"), ("quay", "1")])
+        one = httpx.get(f"{y.url}/ctx/", params={"tenant": "team:quay"}, headers=key).text
+        assert one.count('class="move" href="/ctx/c/') == 1
