@@ -7,6 +7,7 @@ session files of Codex and opencode, and our own exports in the formats `chat` a
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +56,12 @@ def turns(messages: Iterable[Message]) -> Iterator[int]:
 def read_path(path: Path, *, is_strict: bool = False) -> list[Transcript]:
     """All talks of a file, or of the files in a folder. Raises `ConfigError` that names file and line."""
     if path.is_dir():
-        found = [file for file in sorted(path.rglob("*")) if file.suffix in (".jsonl", ".json") and file.is_file()]
+        found = sorted(
+            Path(folder, file)
+            for folder, _, files in os.walk(path)  # what cannot be read, or vanishes meanwhile, holds nothing
+            for file in files
+            if file.endswith((".jsonl", ".json"))
+        )
         if not found:
             raise ConfigError(f"{path} holds no .jsonl or .json files", hint=ACCEPTED)
         return [one for file in found for one in read_path(file, is_strict=is_strict)]

@@ -15,7 +15,7 @@ from proxy.errors import ConfigError
 from proxy.evaluation.estimate.transcripts import read_path
 from proxy.evaluation.recorded.copies import copied_runs
 from proxy.evaluation.recorded.judge import Score, Verdict, judge
-from proxy.evaluation.recorded.labels import common_atoms, derive
+from proxy.evaluation.recorded.labels import common_atoms, derive, group_of
 from proxy.evaluation.recorded.renaming import renamed
 from proxy.evaluation.recorded.rows import Oracle, RandomDrop, rare_words
 from proxy.evaluation.recorded.runs import Fact, Run, Step, run_of
@@ -96,8 +96,8 @@ def recorded_tasks(paths: Sequence[Path], *, seed: int = 1) -> list[RecordedTask
         for talk in read_path(path)
         if sum(len(str(m.get("content") or "")) for m in talk.messages) >= 4 * LEAST_TOKENS and talk.calls > 2
     ]
-    common = common_atoms([talk.messages for talk in found])
     names = [talk.name.removesuffix(".jsonl").removesuffix(".json") for talk in found]
+    common = common_atoms((group_of(name), talk.messages) for name, talk in zip(names, found, strict=True))
     return [
         RecordedTask(name, talk.messages, name.split("-")[0], seed, common)
         for name, talk in zip(names, found, strict=True)

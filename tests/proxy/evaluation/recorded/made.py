@@ -59,3 +59,7 @@ def messages(seed: int = 1, files: int = 24, lines: int = 40) -> list[Message]:
 def run(seed: int = 1, **shape: int) -> Run:
     listed = messages(seed, **shape)
     return derive(run_of(f"made-{seed}", listed, Tokenizer()), listed)
+
+
+def said(role: str, text: str) -> Message:
+    return {"role": role, "content": text}

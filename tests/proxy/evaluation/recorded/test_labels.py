@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
-from proxy.evaluation.recorded.labels import common_atoms, derive, objects, plain
+from proxy.evaluation.recorded.labels import common_atoms, derive, group_of, plain
 from proxy.evaluation.recorded.runs import Run, run_of
 from proxy.tokenizer import Tokenizer
 from tests.proxy.evaluation.recorded.made import call, messages, result, run
@@ -131,15 +131,15 @@ def test_commands_in_code_blocks() -> None:
     assert atoms(found) == {16: {"lib/deep_harbour_table.txt"}}
 
 
-def test_habits_of_many_runs() -> None:
-    habit = [call(1, "bash", command="git_status --all_of_it"), call(2, "bash", command="order 4815162342")]
-    found = common_atoms([habit, habit, habit])
-    assert "git_status --all_of_it" in found and not any("4815162342" in atom for atom in found)
-    assert common_atoms([habit, habit]) == frozenset()
+def test_habits_of_many_groups() -> None:
+    habit = [call(1, "bash", command="git_status"), call(2, "bash", command="order 4815162342")]
+    found = common_atoms([("a", habit), ("b", habit), ("c", habit)])
+    assert "git_status" in found and not any("4815162342" in atom for atom in found)
+    assert common_atoms([("a", habit), ("a", habit), ("b", habit)]) == frozenset()  # reruns of one task are one
 
 
-def test_objects_and_escapes() -> None:
-    assert objects("sed -n 1,9p src/gauges.py; show #W4815162") == {"gauges.py", "#W4815162"}
+def test_groups_and_escapes() -> None:
+    assert group_of("mini-1-django__django-11910") == "django" and group_of("run-7") == "run"
     assert plain('a\\nb\\"c') == 'a\nb"c' and plain("as it is") == "as it is"
 
 
