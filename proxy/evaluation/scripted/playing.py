@@ -276,21 +276,30 @@ def _missing(
     message = run.messages[place]
     after = sum(tokenizer.count(json.dumps(one)) for one in run.messages[place + 1 : length])
     entries = windows[min(asked, len(windows) - 1)]
-    entry = _entry(entries, place, length)
+    items = _items(run, windows)
+    entry = next((one for one in entries if one.item == items.get(place)), None)
+    has_summary = bool({one.item for one in entries} - set(items.values()))
     return MissingItem(
         check=check,
         what=f"{need.name} = {need.value}",
-        item=entry.item if entry else f"message {place}",
+        item=items.get(place, f"message {place}"),
         role=str(message["role"]),
         tokens=tokenizer.count(json.dumps(message)),
-        form=form_name(entry.form) if entry else "absent",
+        form=form_name(entry.form) if entry else "folded" if has_summary else "absent",
         distance=after,
         score=entry.score if entry else None,
-        reason=entry.reason if entry else "left out, or folded into a summary",
+        reason=entry.reason if entry else "told by a summary" if has_summary else "left out",
         is_followable=seen.is_followable,
     )
 
 
-def _entry(entries: Sequence[Entry], place: int, length: int) -> Entry | None:
-    """The entry of a message, where the window has one entry for each of them."""
-    return entries[place] if len(entries) == length else None
+def _items(run: Run, windows: Sequence[tuple[Entry, ...]]) -> dict[int, str]:
+    """The item of each message of the agent's list: what is new since the request before stands at a window's end."""
+    known: dict[int, str] = {}
+    before = 0
+    for length, entries in zip(run.lengths, windows, strict=True):
+        if len(entries) >= length - before:
+            for place, entry in zip(range(before, length), entries[len(entries) - (length - before) :], strict=True):
+                known[place] = entry.item
+        before = length
+    return known

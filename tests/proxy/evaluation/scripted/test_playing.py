@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -53,6 +54,13 @@ def test_sticky_fetches_within_its_budget() -> None:
     assert result.needs_met_expanded > result.needs_met and result.expansions > 0
     assert result.over_budget == result.invalid_windows == 0 and result.budget_use <= 1
     assert result.expansion_tokens > 0 and sum(call.is_expand for call in result.calls) == result.expansions
+
+
+def test_what_was_folded_away_is_named_by_its_item() -> None:
+    result = task().run("sticky", budget("quarter"))
+    forms = {one.form for one in result.missing}
+    assert forms <= {"folded", "stub", "excerpt", "absent", "full"} and "folded" in forms
+    assert all(re.fullmatch(r"[a-z2-7]{12}", one.item) and one.reason for one in result.missing)
 
 
 def test_the_same_again() -> None:
