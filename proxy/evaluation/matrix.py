@@ -43,33 +43,45 @@ def cells(tasks: Iterable[Task], policies: Sequence[str], budgets: Sequence[Budg
     return [Cell(task, policy, budget) for task in tasks for budget in budgets for policy in policies]
 
 
+class Book:
+    """Results by the number of their cell. Those that were kept are there from the start; new ones are kept."""
+
+    def __init__(self, wanted: Sequence[Cell], kept: Kept | None, on_result: OnResult) -> None:
+        self.found: dict[int, TaskResult] = {}
+        self._wanted = wanted
+        self._kept = kept
+        self._on_result = on_result
+        self._keys = [key_of(cell.task, cell.policy, cell.budget) if kept is not None else "" for cell in wanted]
+        for number, key in enumerate(self._keys):
+            known = kept.get(key) if kept is not None else None
+            if known is not None:
+                self.found[number] = known
+                on_result(known, True)
+
+    def take(self, number: int, result: TaskResult) -> None:
+        self.found[number] = result
+        if self._kept is not None:
+            self._kept.add(self._keys[number], result)
+        self._on_result(result, False)
+
+    def left(self) -> deque[tuple[int, Cell]]:
+        return deque((number, cell) for number, cell in enumerate(self._wanted) if number not in self.found)
+
+
 def run(wanted: Sequence[Cell], *, jobs: int = 0, kept: Kept | None = None, on_result: OnResult) -> list[TaskResult]:
     """Every cell's result, in the order of the cells however they ended. `jobs` 0 means one for each core.
 
     A run that raises, or whose process dies, is a result with an `error`. After an interrupt (KeyboardInterrupt) what
     is running still ends and is kept, then the interrupt goes on.
     """
-    found: dict[int, TaskResult] = {}
-    keys = [key_of(cell.task, cell.policy, cell.budget) if kept is not None else "" for cell in wanted]
-    for number, key in enumerate(keys):
-        known = kept.get(key) if kept is not None else None
-        if known is not None:
-            found[number] = known
-            on_result(known, True)
-
-    def take(number: int, result: TaskResult) -> None:
-        found[number] = result
-        if kept is not None:
-            kept.add(keys[number], result)
-        on_result(result, False)
-
-    left = deque((number, cell) for number, cell in enumerate(wanted) if number not in found)
+    book = Book(wanted, kept, on_result)
+    left = book.left()
     jobs = max(1, min(jobs or os.cpu_count() or 1, len(left)))
     while left:
-        for number, cell in _rounds(left, jobs, take):
-            for _ in _rounds(deque([(number, cell)]), 1, take):  # alone, it can only be this one
-                take(number, cell.failure("the process that ran it died: killed, or out of memory"))
-    return [found[number] for number in range(len(wanted))]
+        for number, cell in _rounds(left, jobs, book.take):
+            for _ in _rounds(deque([(number, cell)]), 1, book.take):  # alone, it can only be this one
+                book.take(number, cell.failure("the process that ran it died: killed, or out of memory"))
+    return [book.found[number] for number in range(len(wanted))]
 
 
 def _rounds(

@@ -8,11 +8,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from proxy.errors import InputError, UndercliffError
-from proxy.evaluation.kept import Kept, key_of
+from proxy.evaluation.kept import Kept
 from proxy.evaluation.live.endpoint import Endpoint
 from proxy.evaluation.live.playing import LiveTask
 from proxy.evaluation.live.purse import Purse
-from proxy.evaluation.matrix import Cell, OnResult, cells
+from proxy.evaluation.matrix import Book, Cell, OnResult, cells
 from proxy.evaluation.results import TaskResult
 from proxy.evaluation.scripted.playing import ScriptedTask
 from proxy.evaluation.task import Budget, Task
@@ -62,23 +62,9 @@ def play_series(wanted: Sequence[Cell], *, jobs: int = 1, kept: Kept | None = No
 
     An interrupt (KeyboardInterrupt) goes on after those that are running have ended and are kept.
     """
-    found: dict[int, TaskResult] = {}
-    keys = [key_of(cell.task, cell.policy, cell.budget) if kept is not None else "" for cell in wanted]
-    for number, key in enumerate(keys):
-        known = kept.get(key) if kept is not None else None
-        if known is not None:
-            found[number] = known
-            on_result(known, True)
-
-    def take(number: int, result: TaskResult) -> None:
-        found[number] = result
-        if kept is not None:
-            kept.add(keys[number], result)
-        on_result(result, False)
-
-    left = deque((number, cell) for number, cell in enumerate(wanted) if number not in found)
-    stopped = _play(left, max(1, jobs), take)
-    return Outcome(tuple(found[number] for number in sorted(found)), len(wanted), stopped)
+    book = Book(wanted, kept, on_result)
+    stopped = _play(book.left(), max(1, jobs), book.take)
+    return Outcome(tuple(book.found[number] for number in sorted(book.found)), len(wanted), stopped)
 
 
 def _play(left: deque[tuple[int, Cell]], jobs: int, take: Callable[[int, TaskResult], None]) -> UndercliffError | None:
