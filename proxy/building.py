@@ -247,6 +247,7 @@ async def build_exchanges(
         tokenizer,
         asks_usage=config.upstream.ask_usage,
         target_share=window.target_share,
+        margin_share=window.margin_share,
         has_kept_compacted=config.responses.compact_threshold,
         expand=config.expand if config.store.enabled else None,
         book=book,

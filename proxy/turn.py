@@ -67,6 +67,7 @@ class Turns:
         *,
         asks_usage: bool = True,
         target_share: float = TARGET_SHARE,
+        margin_share: float = 0.0,
         has_kept_compacted: bool = False,
         expand: ExpandConfig | None = None,
         book: SummaryBook | None = None,
@@ -79,6 +80,7 @@ class Turns:
         self._tokenizer = tokenizer
         self._asks_usage = asks_usage
         self._target_share = target_share
+        self._margin_share = margin_share
         self._has_kept_compacted = has_kept_compacted
         self._telling = Telling(builder, book)
         self._offering = Offering(expand or ExpandConfig(enabled=False), tokenizer)
@@ -293,7 +295,7 @@ class Turns:
         beyond = max(0, limits.facts.window - limits.thresholds.boundary)  # a price cliff counts input alone
         reply = max(0, limits.reply_allowance(turn.conversation.max_output) - beyond)
         ceiling, reply = limits.counted(limits.thresholds.boundary), limits.counted(reply)
-        budget = Budget(ceiling, tools=turn.tools_tokens, reply=reply)
+        budget = Budget(ceiling, int(self._margin_share * ceiling), tools=turn.tools_tokens, reply=reply)
         return self._builder.decide(
             turn.conversation,
             turn.measured,
